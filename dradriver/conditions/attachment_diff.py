@@ -8,41 +8,50 @@ together with the allocation. The finalizer keeps the claim, and thus the record
 | no                | yes           | detach, then remove it from the record           |
 | yes               | no            | add it to the record                             |
 | yes               | yes           | attach, unless its conditions have the result    |
+| yes, node failed  | yes           | taint the device, then set a failure condition   |
+| yes, but unknown  | yes           | none, until `discover()` returns the device      |
 
-The allocation of a claim that is `given_up` counts only while a pod runs with it.
+If a node cannot attach a device, it sets a condition (`node_failure`) that is not among the device's binding or
+failure conditions. This report counts only until a failure condition is set.
+
+The device matters only if the API server has dropped its conditions: the conditions are those that `discover()`
+declares for it (`declared`).
+
+The allocation of a claim that is given up (`is_given_up`) counts only while a pod runs with it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
-from dradriver.driver import Attachment
+from dradriver.driver import AllocatedDevice, Attachment
 from dradriver.model.core.conditions import is_true
+from dradriver.model.core.meta import Condition
 from dradriver.model.core.node_selector import NodeSelector
 from dradriver.model.encoding.codec import rfc3339
-from dradriver.model.resource.claim import CLAIM_FINALIZER, DeviceResult, ResourceClaim
+from dradriver.model.resource.attachments import finalizer, is_given_up
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 
 __all__ = [
     "AttachmentDiff",
+    "allocated_attachments",
+    "allocated_device",
     "allocated_node",
     "attachment_diff",
     "attachments_of",
+    "device_key",
+    "encode_record",
     "finalizer",
-    "given_up",
-    "on_node",
+    "find_admin_access",
+    "find_node_attachments",
+    "node_failure",
+    "node_failure_type",
     "own_conditions",
-    "place_of",
+    "read_record",
     "record_key",
-    "recorded",
-    "to_admit",
-    "written",
+    "recorded_attachments",
 ]
-
-
-_CLASSIC_FINALIZER: Final = "/deletion-protection"
-"""Suffix of a finalizer on a claim that a controller allocates (KEP-3063), after the controller's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +59,26 @@ class AttachmentDiff:
     """The next work; empty if there is none.
 
     Attributes:
-        admit: devices with admin access whose conditions are not set yet.
+        admin_access: devices with admin access whose conditions are not set yet.
         detach: attachments that the claim no longer has.
         record: attachments that must be recorded before they are attached.
         attach: attachments that are recorded and neither ready nor failed.
-        let_go: whether only the finalizer must be removed.
-        look_up: whether the pods in `reservedFor` decide what to detach.
+        fail: attachments that are recorded and failed on their node, without a failure condition.
+        remove_finalizer: whether only the finalizer must be removed.
+        check_pods: whether the pods in `reservedFor` decide what to detach.
     """
 
-    admit: tuple[DeviceResult, ...] = ()
+    admin_access: tuple[DeviceResult, ...] = ()
     detach: tuple[Attachment, ...] = ()
     record: tuple[Attachment, ...] = ()
     attach: tuple[Attachment, ...] = ()
-    let_go: bool = False
-    look_up: bool = False
+    fail: tuple[Attachment, ...] = ()
+    remove_finalizer: bool = False
+    check_pods: bool = False
 
 
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An attachment in the annotation; its claim is the one with the annotation."""
+    """An attachment in the annotation. It does not name its claim, because the claim has the annotation."""
 
     pool: str
     device: str
@@ -76,9 +87,16 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     allocated: str = ""
 
 
-def finalizer(driver: str) -> str:
-    """Return the finalizer of claims that have attachments."""
-    return f"{driver}/detach"
+def node_failure_type(driver: str) -> str:
+    """Return the type of the condition that a node sets when it cannot attach a device of another publisher."""
+    return f"{driver}/node-attach-failed"
+
+
+def node_failure(claim: ResourceClaim, result: DeviceResult) -> Condition | None:
+    """Return the condition by which a node reports that it cannot attach this device; None without a report."""
+    kind = node_failure_type(result.driver)
+    conditions = _conditions(claim, result)
+    return next((each for each in conditions if each.type == kind and each.status == "True"), None)
 
 
 def record_key(driver: str) -> str:
@@ -86,7 +104,7 @@ def record_key(driver: str) -> str:
     return f"{driver}/attachments"
 
 
-def recorded(claim: ResourceClaim, driver: str) -> tuple[Attachment, ...]:
+def read_record(claim: ResourceClaim, driver: str) -> tuple[Attachment, ...]:
     """Return the attachments in the claim's record; a text that is not a record has none."""
     text = claim.metadata.annotations.get(record_key(driver), "[]")
     try:
@@ -97,29 +115,55 @@ def recorded(claim: ResourceClaim, driver: str) -> tuple[Attachment, ...]:
     return tuple(Attachment(uid, e.pool, e.device, e.share_id, e.node, e.allocated) for e in entries)
 
 
-def written(attachments: Iterable[Attachment]) -> str:
+def encode_record(attachments: Iterable[Attachment]) -> str:
     """Return the record as text."""
     entries = [_Entry(a.pool, a.device, a.share_id, a.node, a.allocated) for a in sorted(attachments)]
     return msgspec.json.encode(entries).decode()
 
 
-def place_of(attachment: Attachment) -> tuple[str, str, str]:
-    """Return pool, device and share, which at most one attachment has at a time."""
+def device_key(attachment: Attachment) -> tuple[str, str, str]:
+    """Return pool, device and share. At most one attachment at a time has this key."""
     return attachment.pool, attachment.device, attachment.share_id
 
 
 def allocated_node(selector: NodeSelector | None) -> str:
-    """Return the node, if it is exactly one by name; otherwise empty."""
-    terms = selector.node_selector_terms if selector else []
-    if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
-        return ""
-    field = terms[0].match_fields[0]
-    exact = (field.key, field.operator, len(field.values)) == ("metadata.name", "In", 1)
-    return field.values[0] if exact else ""
+    """Return the node that the selector names, if it selects exactly one node by its name; otherwise empty."""
+    return selector.only_node if selector else ""
+
+
+def allocated_device(result: DeviceResult) -> AllocatedDevice:
+    """Return the device with only its request and its name: pool, device and share."""
+    return AllocatedDevice(result.request, result.pool, result.device, result.share_id or "")
 
 
 def attachments_of(claim: ResourceClaim, driver: str) -> dict[Attachment, DeviceResult]:
-    """Return the driver's devices with binding conditions in the claim's allocation."""
+    """Return the driver's devices with binding conditions in the claim's allocation.
+
+    Args:
+        claim: the claim. Conditions that the API server dropped must be filled in (`declared`).
+        driver: the driver of the attachments.
+    """
+    return {
+        each: result
+        for each, result in allocated_attachments(claim, driver).items()
+        if result.binding_conditions
+    }
+
+
+def recorded_attachments(claim: ResourceClaim, driver: str) -> dict[Attachment, DeviceResult]:
+    """Return those of `attachments_of` that are recorded and protected by the finalizer, so may be attached."""
+    if finalizer(driver) not in claim.metadata.finalizers:
+        return {}
+    record = read_record(claim, driver)
+    return {each: result for each, result in attachments_of(claim, driver).items() if each in record}
+
+
+def allocated_attachments(claim: ResourceClaim, driver: str) -> dict[Attachment, DeviceResult]:
+    """Return all of the driver's devices in the claim's allocation, except those with admin access.
+
+    A recorded attachment whose device has no conditions stays attached while it is allocated: `discover()` may
+    not have returned the device yet, or may return it again later.
+    """
     allocation = claim.allocation
     if allocation is None:
         return {}
@@ -128,31 +172,13 @@ def attachments_of(claim: ResourceClaim, driver: str) -> dict[Attachment, Device
     return {
         Attachment(claim.metadata.uid, r.pool, r.device, r.share_id or "", node, when): r
         for r in claim.results
-        if r.driver == driver and r.binding_conditions and not r.admin_access
+        if r.driver == driver and not r.admin_access
     }
 
 
 def own_conditions(result: DeviceResult, own: Collection[str]) -> list[str]:
-    """Return the binding conditions of a device that its driver's controller sets: these, or all."""
+    """Return the device's binding conditions that are in `own` (`Attaching.own_conditions`). Empty: all."""
     return [kind for kind in result.binding_conditions if not own or kind in own]
-
-
-def given_up(claim: ResourceClaim) -> bool:
-    """Return whether the claim is terminating and nothing protects its allocation, so it is never deallocated.
-
-    kube-scheduler leaves the special claim of a failed attempt in this state (KEP-5004): it removes the
-    finalizer `resource.kubernetes.io/delete-protection` and deletes the claim, and the allocation stays. It
-    does the same when the answer to a Bind is lost; in that case the pod runs with the claim. So the allocation
-    counts until no pod in `reservedFor` has a node and is unfinished. A claim that a controller allocates
-    (KEP-3063) never has that finalizer. It has a finalizer of the controller, which deallocates the claim
-    itself.
-    """
-    meta = claim.metadata
-    return (
-        meta.deletion_timestamp is not None
-        and CLAIM_FINALIZER not in meta.finalizers
-        and not any(each.endswith(_CLASSIC_FINALIZER) for each in meta.finalizers)
-    )
 
 
 def attachment_diff(
@@ -164,30 +190,40 @@ def attachment_diff(
         claim: the claim.
         driver: the driver of the attachments.
         own: as for `own_conditions`.
-        unused: whether no pod runs with a claim that is `given_up`.
+        unused: whether it is known that no pod runs with the claim. It only matters for a claim that is given
+            up.
     """
-    abandoned = given_up(claim)
-    wanted = {} if abandoned and unused else attachments_of(claim, driver)
-    record, protected = recorded(claim, driver), finalizer(driver) in claim.metadata.finalizers
-    detach = tuple(each for each in record if each not in wanted)
+    abandoned = is_given_up(claim)
+    held = {} if abandoned and unused else allocated_attachments(claim, driver)
+    wanted = {each: result for each, result in held.items() if result.binding_conditions}
+    record, protected = read_record(claim, driver), finalizer(driver) in claim.metadata.finalizers
+    detach = tuple(each for each in record if each not in held)
     if abandoned:
-        look_up = not unused and bool(wanted) and (protected or bool(record))
-        return AttachmentDiff(detach=detach, let_go=protected and not record and not wanted, look_up=look_up)
-    known = {each: result for each, result in wanted.items() if protected and each in record}
+        return AttachmentDiff(
+            detach=detach,
+            remove_finalizer=protected and not record and not wanted,
+            check_pods=not unused and bool(held) and (protected or bool(record)),
+        )
+    known = recorded_attachments(claim, driver)
     # A device is detached before it is recorded again. A claim that is being deleted accepts no finalizer, so
     # no new attachment begins.
-    held = set(map(place_of, detach))
-    missing = [each for each in wanted if each not in known and place_of(each) not in held]
+    detaching = set(map(device_key, detach))
+    missing = [each for each in wanted if each not in known and device_key(each) not in detaching]
     return AttachmentDiff(
-        admit=to_admit(claim, driver, own),
+        admin_access=find_admin_access(claim, driver, own),
         detach=detach,
         record=() if claim.metadata.deletion_timestamp is not None else tuple(missing),
-        attach=_unended(claim, known, own),
-        let_go=protected and not record and not wanted,
+        attach=_find_unfinished(claim, known, own),
+        fail=tuple(
+            each
+            for each, result in known.items()
+            if node_failure(claim, result) and not _has_failed(claim, result)
+        ),
+        remove_finalizer=protected and not record and not wanted,
     )
 
 
-def to_admit(
+def find_admin_access(
     claim: ResourceClaim, driver: str, own: Collection[str] = (), node: str = ""
 ) -> tuple[DeviceResult, ...]:
     """Return the driver's devices with admin access whose conditions are not set yet.
@@ -212,29 +248,55 @@ def to_admit(
         if each.driver == driver
         and each.admin_access
         and own_conditions(each, own)
-        and not _ended(claim, each, own)
+        and not _is_finished(claim, each, own)
     )
 
 
-def on_node(claim: ResourceClaim, driver: str, node: str, own: Collection[str] = ()) -> tuple[Attachment, ...]:
-    """Return the attachments to attach on the node of a claim, without a record; `own` as for `own_conditions`.
+def find_node_attachments(
+    claim: ResourceClaim, driver: str, node: str, own: Collection[str] = (), after: Collection[str] = ()
+) -> tuple[Attachment, ...]:
+    """Return the claim's attachments that must be attached on a node. They need no record.
 
-    A claim that is being deleted has lost its pods.
+    The result is empty for a claim that is being deleted, because no pod waits for it.
+
+    Args:
+        claim: the claim.
+        driver: the driver of the attachments.
+        node: the node.
+        own: as for `own_conditions`.
+        after: binding conditions that must be True before a device is attached.
     """
     if claim.metadata.deletion_timestamp is not None:
         return ()
     wanted = attachments_of(claim, driver)
-    here = {each: result for each, result in wanted.items() if each.node == node}
-    return _unended(claim, here, own)
+    here = {
+        each: result
+        for each, result in wanted.items()
+        if each.node == node
+        and all(
+            is_true(_conditions(claim, result), kind) for kind in result.binding_conditions if kind in after
+        )
+    }
+    return _find_unfinished(claim, here, own)
 
 
-def _unended(
+def _find_unfinished(
     claim: ResourceClaim, wanted: Mapping[Attachment, DeviceResult], own: Collection[str]
 ) -> tuple[Attachment, ...]:
-    return tuple(each for each, result in wanted.items() if not _ended(claim, result, own))
+    return tuple(each for each, result in wanted.items() if not _is_finished(claim, result, own))
 
 
-def _ended(claim: ResourceClaim, result: DeviceResult, own: Collection[str]) -> bool:
-    said = next((entry.conditions for entry in claim.status.devices if entry.id == result.id), [])
-    ready = all(is_true(said, kind) for kind in own_conditions(result, own))
-    return ready or any(is_true(said, kind) for kind in result.binding_failure_conditions)
+def _is_finished(claim: ResourceClaim, result: DeviceResult, own: Collection[str]) -> bool:
+    conditions = _conditions(claim, result)
+    ready = all(is_true(conditions, kind) for kind in own_conditions(result, own))
+    return ready or _has_failed(claim, result) or node_failure(claim, result) is not None
+
+
+def _has_failed(claim: ResourceClaim, result: DeviceResult) -> bool:
+    conditions = _conditions(claim, result)
+    return any(is_true(conditions, kind) for kind in result.binding_failure_conditions)
+
+
+def _conditions(claim: ResourceClaim, result: DeviceResult) -> Sequence[Condition]:
+    status = claim.device_status(result.id)
+    return status.conditions if status is not None else []

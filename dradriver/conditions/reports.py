@@ -14,9 +14,13 @@ from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["AttachmentReports", "Operation"]
 
-Operation = Literal["attach", "detach"]
+Operation = Literal["attach", "detach", "release"]
 
-_REASONS: Final[Mapping[Operation, str]] = {"attach": "AttachTimeout", "detach": "DetachFailed"}
+_REASONS: Final[Mapping[Operation, str]] = {
+    "attach": "AttachTimeout",
+    "detach": "DetachFailed",
+    "release": "NotReleased",
+}
 
 
 class AttachmentReports:
@@ -28,20 +32,28 @@ class AttachmentReports:
     """
 
     def __init__(self, recorder: EventRecorder, on_error: Callable[[str], None]) -> None:
-        self.error = on_error
+        self.count_error = on_error
         self._recorder = recorder
         self._stuck: dict[Operation, set[Attachment]] = {operation: set() for operation in _REASONS}
 
-    def stuck(self, operation: Operation, claim: ResourceClaim, attachment: Attachment, problem: str) -> None:
-        """Report that the method took too long, or failed and must be called again; from the loop."""
+    def report_stuck(
+        self, operation: Operation, claim: ResourceClaim, attachment: Attachment, problem: str
+    ) -> None:
+        """Report that the method took too long or must be called again, or that a node holds the device.
+
+        Call it from the event loop.
+        """
         self._stuck[operation].add(attachment)
         self._post(
             claim, _REASONS[operation], f"device {attachment.device} of pool {attachment.pool}: {problem}"
         )
 
-    def dropped(self, claim: ResourceClaim, problem: str) -> None:
-        """Report that the API server does not store the conditions of a claim's devices; from the loop."""
-        self.error("attach")
+    def report_dropped(self, claim: ResourceClaim, problem: str) -> None:
+        """Report that the API server does not store the conditions of a claim's devices.
+
+        Call it from the event loop.
+        """
+        self.count_error("attach")
         self._post(claim, "ConditionsDropped", problem)
 
     def _post(self, claim: ResourceClaim, reason: str, message: str) -> None:
@@ -55,10 +67,10 @@ class AttachmentReports:
         )
         self._recorder.post(reference, "Warning", reason, message)
 
-    def ended(self, operation: Operation, attachment: Attachment) -> None:
-        """Record that the method has ended."""
+    def clear_stuck(self, operation: Operation, attachment: Attachment) -> None:
+        """Record that the method has ended, or that the node has released the device."""
         self._stuck[operation].discard(attachment)
 
     def stuck_counts(self) -> Mapping[str, int]:
-        """Return the number of attachments that are stuck in each method."""
+        """Return the number of attachments that are stuck in each operation."""
         return {operation: len(attachments) for operation, attachments in self._stuck.items()}

@@ -12,7 +12,7 @@ __all__ = ["OverdueError", "call_within"]
 
 
 class OverdueError(DraError):
-    """A method of the driver did not return in time, and `overdue` was awaited."""
+    """A method of the driver did not return in time. The callback `overdue` was already awaited."""
 
 
 async def call_within(

@@ -8,16 +8,19 @@ Modules:
 - `base`: `Driver`, the class that an author of a node driver subclasses.
 - `pools`: `PoolDriver`, for devices that belong to no single node.
 - `binding`: `BindingDriver` and `NodeBindingDriver`, for devices with binding conditions (KEP-5007).
-- `source`: `DeviceSource`, the common base: discovery, fallback layout, shutdown.
+- `controller`: `ControllerDriver`, which allocates claims instead of the scheduler (KEP-3063).
+- `driver_base`: `DriverBase`, the common base of all drivers.
+- `source`: `DeviceSource`, the common base of drivers that publish devices: discovery and fallback layout.
 - `context`: `DriverContext`, the services that the SDK offers to a running driver.
 - `claim`: `Claim` and `AllocatedDevice`, the input of a prepare.
 - `prepared`: `PreparedDevice` and `DeviceMetadata`, the result of a prepare.
-- `config`: `Config`, the base class of opaque configuration, and its decoding.
-- `mistakes`: all errors of a configuration, not only the first.
-- `health`: device health (KEP-4680).
-- `named`: a driver's name and the checks of its class, without an instance.
-- `code_places`: `file:line` in the author's code, for error messages.
+- `configuration`: `Config`, the base class of opaque configuration, and its decoding.
+- `health`: device health (KEP-4680), and `NodeReport`, the state of a node for a `BindingDriver`.
+- `driver_class`: a driver's name and the checks of its class, without an instance.
+- `source_locations`: `file:line` in the author's code, for error messages.
 """
+
+from typing import TypeAlias
 
 from dradriver.driver.base import Driver
 from dradriver.driver.binding import (
@@ -31,16 +34,29 @@ from dradriver.driver.binding import (
     NodeBindingDriver,
 )
 from dradriver.driver.claim import AllocatedDevice, Claim
-from dradriver.driver.config import Config
+from dradriver.driver.configuration.config import Config
 from dradriver.driver.context import DriverContext
-from dradriver.driver.health import DeviceHealth, Health
+from dradriver.driver.controller import (
+    AllocationError,
+    ControllerAllocationResult,
+    ControllerDevice,
+    ControllerDriver,
+    PendingClaim,
+    PendingPod,
+    PendingRequest,
+    RecordedClaim,
+)
+from dradriver.driver.driver_base import DriverBase
+from dradriver.driver.health import DeviceHealth, Health, NodeReport
 from dradriver.driver.pools import PoolDriver
 from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
 from dradriver.driver.source import DeviceSource, Inventory
 
 __all__ = [
     "AllocatedDevice",
+    "AllocationError",
     "AllocationGone",
+    "AnyDriver",
     "AttachError",
     "Attaching",
     "Attachment",
@@ -49,14 +65,26 @@ __all__ = [
     "Claim",
     "ClaimConditions",
     "Config",
+    "ControllerAllocationResult",
+    "ControllerDevice",
+    "ControllerDriver",
     "DeviceHealth",
     "DeviceMetadata",
     "DeviceSource",
     "Driver",
+    "DriverBase",
     "DriverContext",
     "Health",
     "Inventory",
     "NodeBindingDriver",
+    "NodeReport",
+    "PendingClaim",
+    "PendingPod",
+    "PendingRequest",
     "PoolDriver",
     "PreparedDevice",
+    "RecordedClaim",
 ]
+
+AnyDriver: TypeAlias = Driver | PoolDriver | ControllerDriver
+"""A driver that has a process of its own."""

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from dradriver.driver.claim import AllocatedDevice, Claim
-from dradriver.driver.code_places import at, called_at
-from dradriver.driver.config import Config
+from dradriver.driver.configuration.config import Config
 from dradriver.driver.context import MetadataUpdate
 from dradriver.driver.health import DeviceHealth
 from dradriver.driver.prepared import PreparedDevice
 from dradriver.driver.source import DeviceSource, Discovered
+from dradriver.driver.source_locations import find_caller, format_location
 from dradriver.errors import DriverError
 from dradriver.model.cdi import ContainerEdits
 
@@ -58,7 +58,7 @@ class Driver(DeviceSource):
         """Return the name of the node that the process runs on.
 
         Raises:
-            DriverError: the SDK has not started the driver yet, as in `__init__`.
+            DriverError: the SDK has not started the driver yet, for example in `__init__`.
         """
         return self.context.node_name
 
@@ -67,7 +67,7 @@ class Driver(DeviceSource):
         """Return the folder for the driver's own files.
 
         Raises:
-            DriverError: the SDK has not started the driver yet, as in `__init__`.
+            DriverError: the SDK has not started the driver yet, for example in `__init__`.
         """
         return self.context.data_dir
 
@@ -82,8 +82,8 @@ class Driver(DeviceSource):
         Device names must be stable over restarts, because claims refer to them. A device that is missing from
         the result is withdrawn even while it is in use. Its claim keeps it until the claim is unprepared.
 
-        Devices that span nodes are published by a `PoolDriver`. A driver that has no other devices returns an
-        empty list.
+        Devices that span nodes are published by a `PoolDriver`, and devices that a `ControllerDriver` allocates
+        are in no slice. A driver that has no other devices returns an empty list.
 
         Returns:
             Pools, or the devices of one pool that is named after the node.
@@ -97,17 +97,23 @@ class Driver(DeviceSource):
 
         - the claim exists with this UID and is allocated on this node
         - its opaque configuration is valid
-        - none of its devices is prepared for another claim (except for admin access and shared capacity)
-        - no counter set is overdrawn, and compatibility groups are kept
+        - none of its devices is prepared for another claim (except for admin access, shared capacity, and
+          devices that a controller shares between claims)
+        - no counter set is overdrawn, and the rules of compatibility groups are kept
 
         The method must be idempotent. After a crash it is called again for the same claim, possibly by another
         process, and must reach the same result. If it raises, the claim counts as partly prepared: the SDK
         reports the error to the pod, and calls either `prepare` again or `unprepare`. The call may take longer
         than the kubelet waits (45 s). The SDK then answers the kubelet that work is in progress, and returns
-        the result when the kubelet asks again.
+        the result when the kubelet calls again.
+
+        Args:
+            claim: the claim, with its devices of this driver and their configuration.
 
         Returns:
             An entry for every device in `claim.devices`.
+
+        Source: `NodePrepareResources`, kubelet API `dra/v1`.
         """
 
     def unprepare(self, claim: Claim) -> Awaitable[None] | None:
@@ -116,6 +122,14 @@ class Driver(DeviceSource):
         The method must be idempotent. It must accept a claim that is partly prepared, and a claim that the
         driver does not know. The claim may be deleted in the API server. `claim.devices` has the values that
         were recorded when the claim was prepared. An exception is reported to the kubelet, which retries.
+
+        Args:
+            claim: the claim, with the devices that were recorded when it was prepared.
+
+        Returns:
+            Nothing: the return means that the devices are released.
+
+        Source: `NodeUnprepareResources`, kubelet API `dra/v1`.
         """
 
     def health(self) -> AsyncIterator[Iterable[DeviceHealth]] | Iterator[Iterable[DeviceHealth]]:
@@ -123,8 +137,8 @@ class Driver(DeviceSource):
 
         The kubelet shows the health in the pod's status. It shows a device as Unknown when the last report is
         older than the device's `check_timeout`, so yield again in time. A plain generator may block between two
-        reports; when the driver stops, it is closed at its next report. A driver without health does not
-        override this method.
+        reports; when the driver stops, the generator is closed at its next report. A driver that does not
+        report health does not override this method.
         """
         raise NotImplementedError
 
@@ -191,4 +205,4 @@ class Driver(DeviceSource):
         try:
             await context.update_metadata(claim_uid, devices)
         except DriverError as error:
-            raise DriverError(f"{error}{at(called_at(type(self)))}") from error
+            raise DriverError(f"{error}{format_location(find_caller(type(self)))}") from error

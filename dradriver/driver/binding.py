@@ -1,14 +1,15 @@
 """`BindingDriver` and `NodeBindingDriver`: drivers of devices that need time to get ready (KEP-5007)."""
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, Protocol
 
 from dradriver.driver.base import Driver
 from dradriver.driver.claim import AllocatedDevice
-from dradriver.driver.config import Config
+from dradriver.driver.configuration.config import Config
+from dradriver.driver.health import NodeReport
 from dradriver.driver.pools import PoolDriver
 from dradriver.driver.source import DeviceSource
 from dradriver.errors import DraError, DriverError
@@ -31,7 +32,7 @@ class AttachError(DriverError):
     Args:
         message: the reason, for people.
         reason: the reason as one CamelCase word, for programs.
-        condition: the binding failure condition of the device that becomes True. Default: the first one.
+        condition: which of the device's binding failure conditions is set to True. Default: the first one.
         device_is_bad: True: taint the device, so that it is not allocated again for a while. False: the claim
             is the cause.
     """
@@ -50,7 +51,7 @@ class AttachError(DriverError):
         super().__init__(message)
 
 
-class AllocationGone(DraError):  # noqa: N818 - a finding, nobody's mistake
+class AllocationGone(DraError):  # noqa: N818 - not an error of the driver or the user
     """The claim no longer has the allocation for which the work began."""
 
 
@@ -62,7 +63,8 @@ class Attachment:
         claim_uid: UID of the claim. Keep it with the hardware: it identifies the owner of the attachment.
         pool, device, share_id: identify the device.
         node: the node that the claim was allocated for. Empty if the allocation is valid for several nodes.
-        allocated: the time of the allocation (RFC 3339). A claim can be allocated the same device twice.
+        allocated: the time of the allocation (RFC 3339). It distinguishes two allocations of one device for one
+            claim.
     """
 
     claim_uid: str
@@ -74,20 +76,20 @@ class Attachment:
 
 
 class ClaimConditions(Protocol):
-    """Sets conditions of devices in a claim's status, to report progress."""
+    """Sets conditions and data of devices in a claim's status, to report progress."""
 
     async def set(
         self,
         device: AllocatedDevice,
         kind: str,
-        status: Literal["True", "False", "Unknown"] | bool,  # noqa: FBT001 - what it is called with
+        status: Literal["True", "False", "Unknown"] | bool,  # noqa: FBT001 - the condition's own value
         reason: str = "",
         message: str = "",
     ) -> None:
         """Set one condition of one device, and return when it is stored.
 
-        Conditions of other writers stay. After a write conflict the change is computed again from the new
-        object. The write is abandoned if the claim no longer has the same allocation (node, time and device).
+        Conditions of other writers stay. After a write conflict, the change is computed again from the current
+        claim. The write is abandoned if the claim no longer has the same allocation (node, time and device).
 
         Args:
             device: one of the claim's devices.
@@ -99,6 +101,28 @@ class ClaimConditions(Protocol):
         Raises:
             AllocationGone: nothing was written, because the allocation no longer exists.
             DraError: the condition could not be written. A device has at most eight conditions.
+        """
+        ...
+
+    async def set_data(self, device: AllocatedDevice, data: Mapping[str, object]) -> None:
+        """Set the data of one device for its node, and return when it is stored.
+
+        The node's driver gets it as `AllocatedDevice.data` in `attach` and `prepare`. The data is written as a
+        whole to `status.devices[].data`; conditions stay. Only a `BindingDriver` may write it. The `prepare` of
+        the node's driver must not return `PreparedDevice.data`, because that is written to the same field.
+        Conflicts and a changed allocation have the same results as in `set`. The API server clears the data
+        together with the allocation.
+
+        Args:
+            device: one of the claim's devices.
+            data: a JSON object, at most 10 KiB as the API server stores it. It replaces earlier data.
+
+        Raises:
+            AllocationGone: nothing was written, because the allocation no longer exists.
+            DraError: the caller is a `NodeBindingDriver`, the data is too large or has no JSON form, or the
+                data could not be written.
+
+        Source: `AllocatedDeviceStatus.data`, `resource.k8s.io/v1`.
         """
         ...
 
@@ -114,7 +138,7 @@ class BindingClaim:
             node). Otherwise empty.
         allocated: the time of the allocation. The scheduler gives up ten minutes later by default.
         devices: the devices of this driver, in the order of the allocation.
-        conditions: sets conditions of these devices while `attach` runs.
+        conditions: sets conditions and data of these devices while `attach` runs.
     """
 
     uid: str
@@ -130,7 +154,7 @@ class BindingClaim:
 
 
 class Attaching(DeviceSource):
-    """Makes devices ready while pods wait for them; see `BindingDriver` and `NodeBindingDriver`.
+    """The common base of `BindingDriver` and `NodeBindingDriver`: makes devices ready while pods wait for them.
 
     The devices have `binding_conditions` and `binding_failure_conditions`. A device that fails is tainted
     (`DRIVER/attach-failed`, NoSchedule) before the failure is written to the claim, so the pod's next attempt
@@ -138,32 +162,43 @@ class Attaching(DeviceSource):
 
     Attributes:
         configs: classes of opaque configuration that claims and device classes may carry for this driver.
-        own_conditions: the binding conditions that become True with `attach`. Empty: all. Set it if another
-            component, such as a program on the node, sets the other conditions.
+        own_conditions: the binding conditions that the SDK sets to True when `attach` returns. Empty: all. List
+            them if another component, such as a program on the node, sets the other conditions.
         attach_timeout_seconds: time limit for `attach` of one device, and for `detach`: the "controller-side
             timeout" of KEP-5007 (Handling attachment failures). An `attach` that takes longer fails with the
             reason `AttachTimeout`. The default is the five minutes that the KEP expects, half of a scheduler's
             limit.
-        hold_off_seconds: how long a failed device is tainted. A successful `attach` ends the taint early.
+        quarantine_seconds: how long a failed device is tainted. A successful `attach` ends the taint early.
+        node_releases: whether a device is detached only after its node has released it. Both drivers of one
+            name must have the same value; see `BindingDriver` and `NodeBindingDriver`.
     """
 
     configs: ClassVar[Sequence[type[Config]]] = ()
     own_conditions: ClassVar[Collection[str]] = ()
     attach_timeout_seconds: ClassVar[float] = 300.0
-    hold_off_seconds: ClassVar[float] = 300.0
+    quarantine_seconds: ClassVar[float] = 300.0
+    node_releases: ClassVar[bool] = False
 
     @abstractmethod
     def attach(self, claim: BindingClaim, device: AllocatedDevice) -> Awaitable[None] | None:
         """Make a device usable on `claim.node`, and return when it is usable.
 
-        After that, all its binding conditions (`own_conditions`) become True. If they stand for several steps,
-        report each step with `claim.conditions.set` when it is done. Until then they are False with the reason
-        `Attaching`. A device that a claim has with admin access is not attached for this claim: its conditions
-        become True immediately, with the reason `AdminAccess`.
+        When it returns, the SDK sets all binding conditions of the device (or those in `own_conditions`) to
+        True. Until then they are False with the reason `Attaching`. If the conditions stand for separate steps,
+        set each with `claim.conditions.set` when its step is done. A device that a claim has with admin access
+        is not attached for this claim: its conditions become True immediately, with the reason `AdminAccess`.
 
         The method must be idempotent. After a crash it is called again for the same allocation, possibly by
-        another process, until it has returned once. An `async def` is canceled when the claim is no longer
-        needed (its pod was deleted, or it took too long) or when `attach_timeout_seconds` are over.
+        another process, until it has returned once. An `async def` is canceled when the device is no longer
+        needed (the pod was deleted, or the scheduler gave up the allocation), or when `attach_timeout_seconds`
+        are over.
+
+        Args:
+            claim: the allocated claim, with its node and all its devices of this driver.
+            device: the device to attach, one of `claim.devices`.
+
+        Returns:
+            Nothing: the return means that the device is usable.
 
         Raises:
             AttachError: the device cannot be made ready. Any other exception has the same meaning, except for
@@ -175,15 +210,33 @@ class Attaching(DeviceSource):
 class BindingDriver(Attaching, PoolDriver):
     """Publishes devices that must be attached or programmed before a pod can be bound (KEP-5007).
 
-    One process of it acts in the cluster, as for every `PoolDriver`. Its devices usually have `binds_to_node`
-    too. When a claim is allocated such a device, the SDK calls `attach` while the pod waits, and writes the
-    result to the claim's status. When the allocation is gone, or `attach` was canceled, the SDK calls `detach`.
-    Each attachment is recorded in the claim, with a finalizer, before `attach` is called. If the process dies
-    at any point, the next process continues, and no device stays attached.
+    Only one process of the driver acts in the cluster at a time, as for every `PoolDriver`. Its devices usually
+    have `binds_to_node` too. When a claim is allocated such a device, the SDK calls `attach` while the pod
+    waits, and writes the result to the claim's status. When the allocation is gone, or `attach` was canceled,
+    the SDK calls `detach`. Each attachment is recorded in the claim, with a finalizer, before `attach` is
+    called. If the process dies at any point, the next process continues, and no device stays attached.
 
     `attach` and `detach` of different devices run concurrently. A device is never attached for one claim before
     it is detached for the previous one.
+
+    If a `NodeBindingDriver` of the same name cannot attach one of the devices on a node, the SDK on that node
+    sets the condition `DRIVER/node-attach-failed` in the claim. The SDK in this driver's process then taints
+    the device, and sets one of its failure conditions with the node's reason and message.
+
+    If the API server drops binding conditions, `fallback` can return the devices without them, under the same
+    names. Their pods are bound at once. The SDK attaches a device on allocation if `discover()` declares
+    conditions for it, and writes the conditions to the claim. On the node, `prepare` is answered with "in
+    progress" until all of them are True. A failure is returned by `prepare`, and stays until the user deletes
+    the pod. Devices with `binds_to_node` are withdrawn, because the node would be unknown.
+
+    Attributes:
+        node_failure_condition: the binding failure condition that is set to True when a node cannot attach the
+            device. If it is empty, or the device does not have it, the device's first failure condition is set.
+        check_attachments_seconds: seconds between calls of `attachments()`.
     """
+
+    node_failure_condition: ClassVar[str] = ""
+    check_attachments_seconds: ClassVar[float] = 600.0
 
     @abstractmethod
     def detach(self, attachment: Attachment) -> Awaitable[None] | None:
@@ -192,17 +245,41 @@ class BindingDriver(Attaching, PoolDriver):
         The method must be idempotent. The claim may be deleted or allocated again before the call ends. Do not
         keep data that this method needs in the claim's status: the API server clears it together with the
         allocation. Compare `attachment.claim_uid` with the hardware's own record, because users can write the
-        metadata of their claims. An exception is logged and reported in an event of the claim, and the call is
-        repeated until it succeeds. Until then the claim is not deleted and the device is tainted
-        (`DRIVER/detach-failed`, NoSchedule).
+        metadata of their claims. If `detach` raises, the error is logged and reported in an event of the claim,
+        and the call is repeated until it succeeds. Until then the claim is not deleted and the device is
+        tainted (`DRIVER/detach-failed`, NoSchedule).
+
+        Args:
+            attachment: the device, the claim by UID and the node, as they were recorded before `attach`.
+
+        Returns:
+            Nothing: the return means that the device is detached.
         """
 
     def attachments(self) -> Collection[Attachment] | Awaitable[Collection[Attachment] | None] | None:
         """Return the attachments that the hardware itself records; None if it keeps no record.
 
-        The SDK calls it once at start, and detaches each attachment that no claim records.
+        The SDK calls this method at start and every `check_attachments_seconds`. It detaches each attachment
+        that is neither in a claim's allocation nor in the record in the claim. The result may
+        show the hardware at any time during the call: the SDK reads the claims only after the call returned.
+
+        Returns:
+            The attachments. Only claim, pool, device and share are compared. With `node_releases`, the node is
+            required too: an attachment without a node is never detached.
         """
         return None
+
+    async def node_reports(self) -> Mapping[str, NodeReport]:
+        """Return the reports of the nodes, by node, as the API server has them now.
+
+        A node whose report is missing or unreadable is omitted. Call it from a task of the SDK's loop, such as
+        an `async def` method of the driver.
+
+        Raises:
+            DraError: the API server did not answer, the driver may not list ConfigMaps in its namespace, or the
+                driver does not run with `node_releases`.
+        """
+        return await self.context.node_reports()
 
 
 class NodeBindingDriver(Attaching, Driver):
@@ -215,7 +292,37 @@ class NodeBindingDriver(Attaching, Driver):
     necessary.
 
     `attach` is never called for a device that is prepared for another claim, nor for a device that would
-    overdraw a counter set together with a prepared one. During a rolling update only the process that publishes
-    attaches. If the cluster does not support binding conditions, `fallback` returns the devices without them,
-    and `prepare` does the work.
+    overdraw a counter set together with a prepared one. During a rolling update, only the process that
+    publishes the devices calls `attach`. If the cluster does not support binding conditions, `fallback` returns
+    the devices without them, and `prepare` does the work.
+
+    `attach` is also called for devices of a pool that a `BindingDriver` of the same name publishes. Only that
+    driver can taint them. When `attach` fails and the device is bad, the SDK sets the condition
+    `DRIVER/node-attach-failed` with the reason and the message. The `BindingDriver` then taints the device and
+    sets its failure condition (`node_failure_condition`). Do not list `DRIVER/node-attach-failed` among the
+    conditions of a device. After it is set, the SDK does not call `attach` again for this allocation.
+
+    If the API server drops binding conditions, `attach` is called for devices of the `BindingDriver` that
+    declare conditions in `own_conditions`, in the same order. The SDK delays `prepare` until all is attached.
+
+    With `node_releases`, the SDK lists each attachment of such a pool in the node's usage note before
+    `attach`, or before a `prepare` without an `attach`. It removes the attachment from the note after
+    `unprepare`. If the allocation is gone after `attach` was called, and no `prepare` follows, the SDK calls
+    `unprepare(claim)`. It does so after a restart, too. Devices of the node's own pools have neither.
+
+    Attributes:
+        attach_after: binding conditions that must be True before `attach` is called, such as those that the
+            `BindingDriver` sets. Data that the `BindingDriver` has stored before (`set_data`) is in
+            `AllocatedDevice.data`. If a device does not have one of the conditions, its `attach` does not wait
+            for this condition. The time limit of `attach` begins with the call.
     """
+
+    attach_after: ClassVar[Collection[str]] = ()
+
+    def report(self) -> NodeReport | Awaitable[NodeReport]:
+        """Return the state of the node, for the `BindingDriver` of the same name; by default, no problem.
+
+        The SDK calls it at start and after each `discover()`, and writes the result into the node's release
+        note. It is called only with `node_releases`. If it raises, the exception becomes the report's problem.
+        """
+        return NodeReport()

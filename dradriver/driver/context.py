@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dradriver.driver.claim import AllocatedDevice
+from dradriver.driver.health import NodeReport
 from dradriver.driver.prepared import DeviceMetadata
 from dradriver.errors import DriverError
 
@@ -52,7 +53,7 @@ class DriverContext:
         Raises:
             DraError: it does not exist, the driver may not read it, or the driver does not run.
         """
-        raise DriverError(f"ConfigMap {namespace}/{name} can't be read: the driver does not run")
+        raise DriverError(f"ConfigMap {namespace}/{name} cannot be read: the driver does not run")
 
     async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
         """Replace the metadata of devices of a prepared claim; see `Driver.update_metadata`.
@@ -66,5 +67,13 @@ class DriverContext:
         """
         count = len(devices)
         raise DriverError(
-            f"metadata of {count} devices of claim UID {claim_uid} can't be updated: the driver does not run"
+            f"claim UID {claim_uid}: metadata of {count} devices cannot be updated: the driver does not run"
         )
+
+    async def node_reports(self) -> Mapping[str, NodeReport]:
+        """Return the reports of the nodes, by node; see `BindingDriver.node_reports`.
+
+        Raises:
+            DraError: in the cases of `BindingDriver.node_reports`, or if the driver does not run.
+        """
+        raise DriverError("reports of nodes cannot be read: the driver does not run with `node_releases`")

@@ -1,9 +1,10 @@
-"""Device health as a driver reports it to the kubelet (KEP-4680)."""
+"""What a driver reports: device health to the kubelet (KEP-4680), and its node's state to a `BindingDriver`."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["DeviceHealth", "Health"]
+__all__ = ["DeviceHealth", "Health", "NodeReport"]
 
 
 class Health(Enum):
@@ -23,7 +24,8 @@ class DeviceHealth:
         health: the value.
         message: the reason, for people. At most 1,024 characters reach the pod's status.
         pool: the device's pool. Empty: the pool that is named after the node.
-        check_timeout: seconds after which the kubelet treats the report as stale (0: its default, 30).
+        check_timeout: seconds after which the kubelet treats the report as stale. 0: the kubelet's default
+            (30).
     """
 
     device: str
@@ -31,3 +33,24 @@ class DeviceHealth:
     message: str = ""
     pool: str = ""
     check_timeout: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The state of one node, for the `BindingDriver` of the same name.
+
+    The SDK on the node writes it into the node's usage note, a ConfigMap in the driver's namespace. Keep it
+    small: all nodes' notes are read together.
+
+    Attributes:
+        problem: why the node can attach no device, for people. Empty: it can. While it is not empty, the SDK
+            does not call `BindingDriver.attach` for this node: the claim fails with the reason `NodeNotReady`,
+            and the device is not tainted.
+        unhealthy: why a device of the `BindingDriver`'s pools does not work on this node, for people, by the
+            device's name.
+        values: facts for the `BindingDriver`, such as `{"systemUUID": "..."}`. The SDK does not interpret them.
+    """
+
+    problem: str = ""
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)

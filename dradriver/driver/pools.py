@@ -11,9 +11,9 @@ __all__ = ["PoolDriver"]
 class PoolDriver(DeviceSource):
     """Publishes pools that belong to no single node: slices of a TPU pod, devices on a fabric (KEP-4815).
 
-    One process of it acts in the cluster at a time: the holder of the Lease of its name. It runs as a
-    Deployment, without a kubelet, and only publishes. The `Driver` of the same name prepares its devices on the
-    nodes that its pools select. There, `AllocatedDevice.device` is the device as published here.
+    One process of the driver acts in the cluster at a time: the holder of the Lease with the driver's name. It
+    runs as a Deployment, without a kubelet, and only publishes. The `Driver` of the same name prepares its
+    devices on the nodes that its pools select. There, `AllocatedDevice.device` is the device as published here.
 
     Any method may be `async def` or plain `def`. A plain method runs in a worker thread, so it may block.
 

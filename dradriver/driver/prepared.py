@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.core.meta import Condition
-from dradriver.model.encoding.plain_input import as_tuple, misfit
+from dradriver.model.encoding.plain_input import as_tuple, wrap_field_error
 from dradriver.model.resource.claim import NetworkData
 from dradriver.model.resource.device import AttributeLike
 
@@ -31,9 +31,10 @@ class PreparedDevice:
     """One prepared device: changes to its containers, and values for the claim's status.
 
     Attributes:
-        edits: the additions of the container runtime to each container that uses the device.
-        metadata: attributes that containers read as device metadata (KEP-5304). None, without `network`: no
-            file. An empty mapping: a file that `Driver.update_metadata` fills later.
+        edits: what the container runtime adds to each container that uses the device.
+        metadata: attributes that containers read as device metadata (KEP-5304). None: containers get no file
+            with metadata, unless `network` is set. An empty mapping: they get a file that
+            `Driver.update_metadata` fills later.
         data: JSON data for `status.devices[].data`, at most 10 KiB. None: no data.
         conditions: conditions for `status.devices[].conditions`, at most 8.
         network: addresses of a network interface, for the status and the metadata.
@@ -70,4 +71,4 @@ class PreparedDevice:
             try:
                 object.__setattr__(self, name, as_tuple(getattr(self, name)))
             except TypeError as error:
-                raise misfit("prepared device", name, error) from None
+                raise wrap_field_error("prepared device", name, error) from None

@@ -14,7 +14,7 @@ class Getter(Protocol):
     """The part of the Kubernetes client that gets one object."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
-        """Return one object; raise `NotFound` or another `ApiError`."""
+        """Return one object, or raise `NotFound` or another `ApiError`."""
         ...
 
 

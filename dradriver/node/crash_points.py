@@ -7,11 +7,11 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias
 
-__all__ = ["CrashPoint", "Observer", "unobserved"]
+__all__ = ["CrashPoint", "Observer", "observe_nothing"]
 
 
 class CrashPoint(StrEnum):
-    """The side effect that has just been completed: a record, a file, or a change of the hardware."""
+    """The side effect on a claim that has just been completed."""
 
     PREPARE_RECORDED = "prepare: claim recorded as preparing"
     PREPARE_DRIVER_DONE = "prepare: driver.prepare returned"
@@ -29,5 +29,5 @@ Observer: TypeAlias = Callable[[CrashPoint, str], None]
 """Callback with a step and the claim's UID; called on the event loop or in a worker thread."""
 
 
-def unobserved(step: CrashPoint, uid: str) -> None:
-    """Do nothing: the observer of production."""
+def observe_nothing(step: CrashPoint, uid: str) -> None:
+    """Do nothing; this is the observer in production."""

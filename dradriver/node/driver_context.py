@@ -1,5 +1,7 @@
-"""The context of a driver in a process of the SDK: it passes each request to the part that serves it."""
+"""The context of a driver in a process of the SDK: it serves the driver's requests with given functions."""
 
+import base64
+import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -7,35 +9,43 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dradriver.driver.context import DriverContext, MetadataUpdate
+from dradriver.driver.health import NodeReport
+from dradriver.errors import DraError
+from dradriver.kube.resources import CONFIG_MAPS
+from dradriver.model.core.config_map import ConfigMap
+from dradriver.node.api import Getter
 
-__all__ = ["ContextRequests", "ProcessContext"]
+__all__ = ["ContextRequests", "ProcessContext", "read_config_map"]
 
 ReadConfigMap: TypeAlias = Callable[[str, str], Awaitable[Mapping[str, bytes]]]
+NodeReports: TypeAlias = Callable[[], Awaitable[Mapping[str, NodeReport]]]
 UpdateMetadata: TypeAlias = Callable[[str, MetadataUpdate], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRequests:
-    """The functions that serve the requests of a driver; None: the request is not served.
+    """The functions that serve the requests of a driver; if a function is None, its request is not served.
 
     Attributes:
-        rediscover: requests `discover()`, from any thread.
-        restart: ends the process, from any thread.
-        read_config_map: reads a ConfigMap, on the SDK's loop.
-        update_metadata: records and writes new metadata, from any loop.
+        rediscover: requests `discover()`; may be called from any thread.
+        restart: ends the process; may be called from any thread.
+        read_config_map: reads a ConfigMap; must be called on the SDK's event loop.
+        update_metadata: records and writes new metadata; may be called on any event loop.
+        node_reports: reads the reports of the nodes; must be called on the SDK's event loop.
     """
 
     rediscover: Callable[[], None] | None = None
     restart: Callable[[str], None] | None = None
     read_config_map: ReadConfigMap | None = None
     update_metadata: UpdateMetadata | None = None
+    node_reports: NodeReports | None = None
 
 
 class ProcessContext(DriverContext):
     """A `DriverContext` whose requests are served until `close()`.
 
     Args:
-        requests: the functions that serve them.
+        requests: the functions that serve the requests.
         node_name: the node that the process runs on.
         data_dir: the driver's own folder.
     """
@@ -45,17 +55,17 @@ class ProcessContext(DriverContext):
         self._requests = requests
 
     def close(self) -> None:
-        """End the service: later requests do nothing or raise an error."""
+        """Stop serving requests: later requests do nothing or raise an error."""
         self._requests = ContextRequests()
 
     def rediscover(self) -> None:
-        """Request `discover()`; no-op when the loop is closed."""
+        """Request `discover()`; no-op if the event loop is closed."""
         if (serve := self._requests.rediscover) is not None:
             with suppress(RuntimeError):
                 serve()
 
     def restart(self, reason: str) -> None:
-        """Request the end of the process; no-op when the loop is closed."""
+        """Request the end of the process; no-op if the event loop is closed."""
         if (serve := self._requests.restart) is not None:
             with suppress(RuntimeError):
                 serve(reason)
@@ -72,3 +82,23 @@ class ProcessContext(DriverContext):
             await super().update_metadata(claim_uid, devices)
         else:
             await serve(claim_uid, devices)
+
+    async def node_reports(self) -> Mapping[str, NodeReport]:
+        """Return the reports of the nodes, by node."""
+        if (serve := self._requests.node_reports) is None:
+            return await super().node_reports()
+        return await serve()
+
+
+async def read_config_map(client: Getter, namespace: str, name: str) -> Mapping[str, bytes]:
+    """Return the content of a ConfigMap, by key.
+
+    Raises:
+        DraError: the ConfigMap does not exist, or the driver has no right to read it.
+    """
+    config_map = await client.get(CONFIG_MAPS, name, namespace, into=ConfigMap)
+    try:
+        binary = {key: base64.b64decode(text, validate=True) for key, text in config_map.binary_data.items()}
+    except binascii.Error as error:
+        raise DraError(f"ConfigMap {namespace}/{name}: binaryData: must be base64: {error}") from error
+    return {key: text.encode() for key, text in config_map.data.items()} | binary

@@ -2,27 +2,28 @@
 
 Read it in this order:
 
-1. `controller`: one loop for a driver; owns a worker for each pool.
-2. `pool_worker`: one pool over time: an attempt, the wait after it, the pool's status.
-3. `layout` and `plan`: the pure planner, from the wanted pool and the stored slices to the writes.
-4. `writer`: executes the writes and records what the server stored.
+1. `controller`: runs one loop for a driver, with a worker for each pool.
+2. `pool_worker`: makes the attempts to publish one pool, waits between them, and keeps the pool's status.
+3. `layout` and `plan`: pure functions that compute the writes from the wanted pool and the stored slices.
+4. `writer`: executes the writes and records the slices that the server stored.
 
 Other modules:
 
 - `context`: the values that the parts of one publisher share during one run.
 - `own_slices`: the slices on the API server that belong to one publisher.
 - `owner`: the owner reference of the slices.
-- `status`: the decision and the status of each pool.
+- `status`: the types for the decision about a pool and for its status.
 
 Rooms:
 
-- `features`: what may be published while the server drops fields.
-- `holds`: changes that wait while a claim holds a device.
+- `features`: decides what may be published while the server drops fields.
+- `holds`: finds changes that must wait because a claim holds a device.
 
-Law of this package: what to publish (`layout`), what to write next (`plan`), what the server dropped
-(`features.dropped_fields`) and what has to wait (`holds.pinned_changes`) are pure functions. The workers only
-execute their decisions. A pool that is invalid, rejected or pinned never stops another one. A pool that is
-unsafe without a dropped field never stays published.
+Rules for code in this package: these decisions must be pure functions: the slices to publish (`layout`), the
+next writes (`plan`), the fields that the server dropped (`features.dropped_fields`), and the changes that must
+wait (`holds.pinned_changes`). Workers must only execute these decisions. An invalid, rejected or pinned pool
+must not stop other pools. If the server drops a field without which a device is unsafe, the device must not
+stay published.
 """
 
 from dradriver.publish.context import OnDropped, OnStatus

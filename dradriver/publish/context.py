@@ -17,8 +17,10 @@ from dradriver.publish.status import PoolStatus
 __all__ = ["OnDropped", "OnStatus", "PublishContext"]
 
 OnDropped: TypeAlias = Callable[[str, frozenset[DroppedField]], Awaitable[Sequence[Pool] | None]]
-"""Called with a pool's name and the dropped fields without which the pool is unsafe. Returns fallback pools:
-the one with that name is published instead. None: there is no fallback.
+"""Called with a pool's name and the dropped fields without which the pool is unsafe.
+
+Returns fallback pools. The fallback pool with this name is published instead of the wanted pool. None: no
+fallback.
 """
 
 OnStatus: TypeAlias = Callable[[PoolStatus], None]
@@ -27,7 +29,7 @@ OnStatus: TypeAlias = Callable[[PoolStatus], None]
 
 @dataclass(frozen=True, slots=True)
 class PublishContext:
-    """Shared by all pools of a publisher, for one run.
+    """The values that all pools of a publisher share during one run.
 
     Attributes:
         client: the API server.
@@ -37,12 +39,12 @@ class PublishContext:
         owner: the owner reference for new slices.
         features: the fields that the server stores and drops.
         allocation_lookup: returns the claims that hold devices.
-        on_dropped: returns the driver's fallback pools.
+        on_dropped: takes a pool's name and the dropped fields, and returns the driver's fallback pools.
         wake_all: makes every pool worker try again.
         report: receives a pool's new status.
-        published: by pool, its last published counters. They are kept when the pool is removed, because it may
-            return.
-        origin: the place of the pools' definition; the end of the message about an invalid pool.
+        published: by pool name, the counters that were last published. They are kept when a pool is removed,
+            because the pool may return.
+        origin: the location of the pools' definition. It is appended to the message about an invalid pool.
     """
 
     client: Client
@@ -59,7 +61,7 @@ class PublishContext:
     origin: str = ""
 
     def recall(self, pool: str) -> PublishedCounters:
-        """Return a pool's last published counters; before this run's first write, an earlier process's."""
+        """Return a pool's last published counters. At the first call they come from the stored slices."""
         known = self.published.get(pool)
         if known is None:
             known = self.published[pool] = PublishedCounters(self.slices.of(pool))

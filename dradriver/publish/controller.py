@@ -1,7 +1,7 @@
-"""Keep the pools of one driver published: one worker for each pool, one loop for all of them.
+"""Keep the pools of one driver published. Each pool has a worker, and one loop manages all workers.
 
-`want` sets the wanted pools, and `PoolWorker` changes the API server accordingly, pool by pool. If the process
-dies, nothing is lost: the next process starts from the slices that it finds.
+`want` sets the wanted pools. For each of them, a `PoolWorker` writes the slices to the API server. If the
+process dies, nothing is lost: the next process starts from the slices that it finds on the server.
 """
 
 import asyncio
@@ -31,22 +31,25 @@ _log = logging.getLogger(__name__)
 class PublishController:
     """Makes the API server's slices of one driver equal to the wanted pools, and keeps them equal.
 
-    Every pool has a worker of its own: a rejected, pinned or failing pool stops no other. Slices that others
-    delete or change are repaired within a fraction of a second. The end of `run()` deletes nothing: slices
-    survive a restart. `withdraw()` deletes them permanently.
+    Every pool has its own worker, so a rejected, pinned or failing pool does not stop other pools. If another
+    client deletes or changes a slice, the slice is usually repaired within a fraction of a second. The end of
+    `run()` deletes nothing, so slices stay published while the driver restarts. `withdraw()` deletes all
+    slices.
 
     Args:
         client: the API server.
         driver: the driver's name.
-        node: the node that the publisher runs for. None for a publisher of the control plane, whose pools all
-            need a node selection of their own.
-        owner: the owner of its slices, for a publisher of the control plane: they are deleted with it. Without
-            one they stay until `withdraw()`. The owner of a node's slices is its Node.
-        on_dropped: returns fallback pools when the server drops fields without which a pool is unsafe.
-        allocation_lookup: returns the claims that hold devices. Default: the allocated claims on the server.
+        node: the node for which the publisher runs. None for a publisher of the control plane. Each pool of a
+            control-plane publisher must have its own node selection.
+        owner: only for a publisher of the control plane: the owner of its slices. Kubernetes deletes the slices
+            when the owner is deleted. Without an owner, the slices stay until `withdraw()`. For a publisher of
+            a node, the owner of the slices is the Node.
+        on_dropped: returns fallback pools if the server drops fields without which a pool is unsafe.
+        allocation_lookup: returns the claims that hold devices. Default: reads the allocated claims from the
+            server.
         on_status: called after each attempt to publish a pool.
-        origin: the place of the pools' definition, such as ` (leds.py:12)`; the end of the message about an
-            invalid pool.
+        origin: the location of the pools' definition, such as ` (leds.py:12)`. It is appended to the message
+            about an invalid pool.
     """
 
     def __init__(
@@ -73,16 +76,16 @@ class PublishController:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wanted: dict[str, tuple[Pool, str]] | None = None
         self._running = False
-        self._moved = asyncio.Event()
+        self._status_changed = asyncio.Event()
         self._context = self._new_context()
 
     @property
     def status(self) -> Mapping[str, PoolStatus]:
-        """Return the status of each pool by name, including removed pools until their slices are gone."""
+        """Return the status of each pool by name. It includes removed pools until their slices are deleted."""
         return MappingProxyType({name: worker.status for name, worker in self._workers.items()})
 
     def want(self, pools: Sequence[Pool]) -> None:
-        """Replace all wanted pools, for this and later runs; returns immediately.
+        """Replace all wanted pools, for this and later runs. This returns immediately.
 
         Args:
             pools: all pools of the driver. Pools that are omitted are deleted.
@@ -91,24 +94,22 @@ class PublishController:
         self._wanted = {}
         for pool in pools:
             name = pool.name or self._node or ""
-            objection = (
-                f"the pool is given {names[name]} times, names must be unique" if names[name] > 1 else ""
-            )
-            self._wanted[name] = (pool, objection)
+            duplicate = f"name: is used by {names[name]} pools, must be unique" if names[name] > 1 else ""
+            self._wanted[name] = (pool, duplicate)
         if self._running:
             self._assign()
 
     async def run(self) -> None:
-        """Keep the pools published until canceled; it may be called again after that.
+        """Keep the pools published until this call is canceled. After that, `run` may be called again.
 
-        A run relies on its own observations of the slices and the server. Others write between two runs, so
-        each run starts without the knowledge of the previous one.
+        Each run observes the slices and the server anew, because other clients may have written since the last
+        run.
 
         Raises:
-            UsageError: another call is running.
+            UsageError: another call of `run` is in progress.
         """
         if self._running:
-            raise UsageError("the publisher is running already")
+            raise UsageError(f"publisher of driver {self._driver}: is already running")
         self._context = self._new_context()
         slices = self._context.slices
         async with slices:
@@ -116,13 +117,13 @@ class PublishController:
             try:
                 if self._wanted is not None:
                     self._assign()
-                await slices.synced()
+                await slices.wait_synced()
                 self._adopt()
-                self._moved.set()
-                await slices.look_for_shared()
-                await slices.synced()
-                self._moved.set()
-                await asyncio.get_running_loop().create_future()  # the workers do the rest
+                self._status_changed.set()
+                await slices.open_shared_if_used()
+                await slices.wait_synced()
+                self._status_changed.set()
+                await asyncio.get_running_loop().create_future()  # the workers run until this is canceled
             finally:
                 self._running = False
                 tasks = list(self._tasks.values())
@@ -133,26 +134,34 @@ class PublishController:
                 self._workers.clear()
 
     async def wait_settled(self, timeout: float | None = None) -> Mapping[str, PoolStatus]:
-        """Wait until no pool is pending any more, at most `timeout` seconds; return the status then."""
+        """Wait until no pool is pending.
+
+        Args:
+            timeout: maximum wait in seconds. None: no limit.
+
+        Returns:
+            The status of each pool by name, at the end of the wait. After a timeout, some pools are still
+            pending.
+        """
         try:
             async with asyncio.timeout(timeout):
-                while self._wanted is None or not self._running or self._busy():
-                    self._moved.clear()
-                    await self._moved.wait()
+                while self._wanted is None or not self._running or self._is_busy():
+                    self._status_changed.clear()
+                    await self._status_changed.wait()
         except TimeoutError:
             pass
         return self.status
 
     async def withdraw(self) -> None:
-        """Delete all slices of this publisher, for an uninstall; works with and without `run()`.
+        """Delete all slices of this publisher, for an uninstall. `run()` may be in progress or not.
 
         Raises:
-            ApiError: a slice could not be deleted; call it again.
+            ApiError: a slice could not be deleted. Call `withdraw` again.
         """
         self.want(())
-        while any(worker.working for worker in self._workers.values()):  # on earlier wanted pools
-            self._moved.clear()
-            await self._moved.wait()
+        while any(worker.is_working for worker in self._workers.values()):  # with earlier wanted pools
+            self._status_changed.clear()
+            await self._status_changed.wait()
         slices = self._context.slices
         selectors = {slices.selector(self._driver, node) for node in (self._node, None)}
         for selector in sorted(selectors):
@@ -169,7 +178,7 @@ class PublishController:
             node=self._node,
             slices=slices,
             owner=owner,
-            features=ServerFeatures(self._client, owner, lambda: slices.cuts),
+            features=ServerFeatures(self._client, owner, lambda: slices.interruptions),
             allocation_lookup=self._allocation_lookup,
             on_dropped=self._on_dropped,
             wake_all=self._wake_all,
@@ -177,19 +186,19 @@ class PublishController:
             origin=self._origin,
         )
 
-    def _busy(self) -> bool:
-        return not self._context.slices.is_synced or any(worker.busy for worker in self._workers.values())
+    def _is_busy(self) -> bool:
+        return not self._context.slices.is_synced or any(worker.is_busy for worker in self._workers.values())
 
     def _assign(self) -> None:
-        """Give each pool that is wanted, published or in progress to its worker."""
+        """Give each wanted pool to its worker, and let the workers of other pools delete their slices."""
         wanted = self._wanted or {}
         for name in {*wanted, *self._workers}:
-            pool, objection = wanted.get(name, (None, ""))
-            self._worker(name).want(pool, objection)
+            pool, rejection = wanted.get(name, (None, ""))
+            self._worker(name).want(pool, rejection)
         self._adopt()
 
     def _adopt(self) -> None:
-        """Give pools of an earlier process that are no longer wanted to workers that delete them."""
+        """Create workers for unwanted pools of an earlier process. These workers delete the slices."""
         if self._wanted is None:
             return
         for name in self._context.slices.pools() - set(self._workers):
@@ -199,21 +208,21 @@ class PublishController:
         worker = self._workers.get(name)
         if worker is None:
             worker = self._workers[name] = PoolWorker(name, self._context)
-            self._tasks[name] = asyncio.create_task(self._work(name, worker), name=f"pool {name}")
+            self._tasks[name] = asyncio.create_task(self._run_worker(name, worker), name=f"pool {name}")
         return worker
 
-    async def _work(self, name: str, worker: PoolWorker) -> None:
+    async def _run_worker(self, name: str, worker: PoolWorker) -> None:
         try:
             await worker.run()
         finally:
             if self._workers.get(name) is worker:
                 del self._workers[name], self._tasks[name]
-            self._moved.set()
+            self._status_changed.set()
 
     def _slice_changed(self, pool: str, kind: ChangeKind) -> None:
         """Handle a change of a slice by another writer."""
         if kind is ChangeKind.DELETED:
-            self._context.owner.doubt()
+            self._context.owner.invalidate()
         if self._wanted is None or not self._running:
             return
         if pool in self._workers:
@@ -222,7 +231,7 @@ class PublishController:
             self._worker(pool).want(None)
 
     def _watch_reopened(self) -> None:
-        """Probe again: the server may have been restarted with other feature gates."""
+        """Probe the server again, because it may have been restarted with other feature gates."""
         for worker in self._workers.values():
             if worker.depends_on_gates:
                 worker.wake()
@@ -232,10 +241,10 @@ class PublishController:
             worker.wake()
 
     def _report(self, status: PoolStatus) -> None:
-        self._moved.set()
+        self._status_changed.set()
         if self._on_status is None:
             return
         try:
             self._on_status(status)
-        except Exception:  # a defect of the listener must not end the pool's attempt
-            _log.exception("pool %s: the status listener failed", status.pool)
+        except Exception:  # a defect of the callback must not end the attempt
+            _log.exception("pool %s: the status callback failed", status.pool)

@@ -1,9 +1,9 @@
 """Divide a pool into slices, within the limits of the API.
 
-Counter sets have slices of their own, before those of the devices. An allocator takes the first device that
-fits, so the devices are ordered: first those that are ready immediately (KEP-5007, Goals), among these the ones
-that consume least, and whole devices last (KEP-4815). Slices are read in the order of their names, which is the
-order of this list.
+Counter sets are in separate slices, before the slices with devices. An allocator takes the first device that
+fits, so the devices are sorted: devices without binding conditions come first (KEP-5007, Goals), then devices
+that consume less come before devices that consume more (KEP-4815). Allocators read slices in the order of their
+names, which is the order of the returned list.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,56 +12,54 @@ from typing import Final
 import msgspec
 
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model.resource.counters import MAX_COUNTER_SETS, MAX_SLICE_COUNTERS, CounterSet
-from dradriver.model.resource.device import Attribute, Device
+from dradriver.model.resource.attachments import is_attached_on_allocation
+from dradriver.model.resource.counters import (
+    MAX_COUNTER_SETS,
+    MAX_SLICE_COUNTERS,
+    compute_size,
+    connect_sets,
+)
+from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool, problems
 from dradriver.model.resource.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED, PoolReference, ResourceSliceSpec
 
 __all__ = ["MAX_SLICE_BYTES", "layout", "order_devices", "refusals"]
 
 MAX_SLICE_BYTES: Final = 1_000_000
-"""Devices in one slice as JSON: far enough below etcd's 1.5 MiB for metadata and managed fields."""
-
-_PARTS: Final = 1_000_000
-"""Consumption is compared in millionths of a counter set, as integers."""
+"""Maximum bytes of a slice's devices as JSON. Metadata and managed fields also fit into etcd's 1.5 MiB."""
 
 
 def refusals(pool: Pool, node: str | None) -> list[Problem]:
-    """Return the reasons why a pool cannot be published, empty if it can.
+    """Return the reasons why a pool cannot be published; empty if it can be published.
 
     Args:
         pool: a pool that a driver wants.
-        node: the node that the publisher runs for. None for a publisher of the control plane.
+        node: the node for which the publisher runs. None for a publisher of the control plane.
     """
-    found = problems(pool)
+    reasons = problems(pool)
     if node is None and not pool.name:
-        found.append(Problem("name", "is required: without a node there is no default"))
+        reasons.append(Problem("name", "is required: a publisher without a node has no default name"))
     if node is None and pool.node_local:
-        found.append(
-            Problem(
-                "nodeSelector", "one of nodeSelector, allNodes, perDeviceNodeSelection is required: no node"
-            )
-        )
+        rule = "one of nodeSelector, allNodes, perDeviceNodeSelection is required: the publisher has no node"
+        reasons.append(Problem("nodeSelector", rule))
     if node is not None and pool.per_device_node_selection:
-        found.append(
-            Problem(
-                "perDeviceNodeSelection",
-                f"is for publishers of the control plane: the plugin of node {node} speaks for its own node "
-                "only; give the pool a nodeSelector or allNodes instead, or publish it from a PoolDriver",
-            )
+        rule = (
+            f"must not be set by the plugin of a node ({node}): set nodeSelector or allNodes of the pool, or "
+            "publish it from a PoolDriver"
         )
-    return found
+        reasons.append(Problem("perDeviceNodeSelection", rule))
+    return reasons
 
 
 def layout(pool: Pool, driver: str, node: str | None) -> list[ResourceSliceSpec]:
-    """Return the slices of a pool in the order of their names; an empty pool has one empty slice.
+    """Return the slices of a pool in the order of their names. An empty pool has one empty slice.
 
-    The generation is 0, because the next generation depends on the published one (`plan`).
+    The generation of the slices is 0. `plan` sets it, because it depends on the published generation.
 
     Args:
         pool: the devices and counter sets.
         driver: the driver's name.
-        node: the publisher's node: the `nodeName` of node-local pools, and the default name of pools.
+        node: the publisher's node. It is the `nodeName` of node-local pools and the default name of pools.
 
     Raises:
         InvalidObjectError: `refusals()` is not empty.
@@ -91,27 +89,39 @@ def layout(pool: Pool, driver: str, node: str | None) -> list[ResourceSliceSpec]
 
 
 def order_devices(pool: Pool) -> list[Device]:
-    """Return the devices in the order of publication; equal ones keep the driver's order.
+    """Return the devices in the order of publication. Equal devices keep the driver's order.
 
-    Devices without binding conditions come first: kube-scheduler prefers whole pools without any, and within a
-    pool takes the first device that fits. Within both kinds, devices that consume least of their counter sets
-    come first.
+    Devices without binding conditions come first, because kube-scheduler prefers pools without binding
+    conditions but takes the first device that fits in a pool. A device whose conditions the API server drops
+    counts as one with conditions. Among the devices with and among those without
+    binding conditions, smaller devices come first (`compute_size`).
     """
-    sets = {counter_set.name: counter_set for counter_set in pool.counter_sets}
-    return sorted(pool.devices, key=lambda device: (bool(device.binding_conditions), _consumed(device, sets)))
+    size_of = _Sizes(pool)
+    return sorted(pool.devices, key=lambda device: (is_attached_on_allocation(device), size_of(device)))
 
 
-def _consumed(device: Device, sets: dict[str, CounterSet]) -> int:
-    """Return the mean share of the counters of each consumed set, summed over the sets."""
-    total = 0
-    for consumption in device.consumes_counters:
-        available = sets[consumption.counter_set].counters
-        shares = sum(
-            counter.value.nano * _PARTS // max(1, available[name].value.nano)
-            for name, counter in consumption.counters.items()
+class _Sizes:
+    """Computes the sizes of a pool's devices (`compute_size`); 0 for a device that consumes nothing."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._counters = {each.name: each.counters for each in pool.counter_sets}
+        consumed = ([each.counter_set for each in device.consumes_counters] for device in pool.devices)
+        self._in_component = {
+            name: sum(len(self._counters[member]) for member in component)
+            for component in connect_sets(self._counters, consumed)
+            for name in component
+        }
+
+    def __call__(self, device: Device) -> int:
+        """Return the size of a device."""
+        if not device.consumes_counters:
+            return 0
+        taken = (
+            (counter.value.nano, self._counters[each.counter_set][name].value.nano)
+            for each in device.consumes_counters
+            for name, counter in each.counters.items()
         )
-        total += shares // len(available)
-    return total
+        return compute_size(taken, self._in_component[device.consumes_counters[0].counter_set])
 
 
 def _cut(devices: Sequence[Device]) -> Iterator[list[Device]]:
@@ -139,11 +149,6 @@ def _cut(devices: Sequence[Device]) -> Iterator[list[Device]]:
 
 
 def _is_advanced(device: Device) -> bool:
-    """Return whether the device lowers its slice's limit (`ResourceSliceMaxDevicesWithAdvancedFeatures`)."""
-    return bool(device.taints or device.consumes_counters) or any(map(_is_list, device.attributes.values()))
-
-
-def _is_list(attribute: Attribute) -> bool:
-    return any(
-        items is not None for items in (attribute.ints, attribute.bools, attribute.strings, attribute.versions)
-    )
+    """Return whether `ResourceSliceMaxDevicesWithAdvancedFeatures` limits a slice that contains the device."""
+    has_lists = any(attribute.is_list for attribute in device.attributes.values())
+    return has_lists or bool(device.taints or device.consumes_counters)

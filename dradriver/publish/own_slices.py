@@ -18,11 +18,11 @@ _log = logging.getLogger(__name__)
 
 
 class OwnSlices:
-    """Two caches: slices of the publisher's node, and slices of the driver that belong to no single node.
+    """Two caches: the slices of the publisher's node, and the driver's slices that belong to no single node.
 
-    In the second cache, a node's publisher owns the slices whose owner is its Node. A publisher of the control
-    plane owns the slices without a Node as owner. This cache is opened when it is first needed: few nodes
-    publish shared pools, and an additional watch on each of thousands of nodes costs the server.
+    In the second cache, a publisher of a node owns the slices whose owner is its Node. A publisher of the
+    control plane owns the slices whose owner is not a Node. The second cache is opened when it is first needed.
+    Few nodes publish shared pools, and an additional watch on each of thousands of nodes would load the server.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class OwnSlices:
         self._stack = AsyncExitStack()
         self._caches: list[Cache[ResourceSlice]] = []
         self._pools: dict[str, dict[str, ResourceSlice]] = {}
-        self._shared_open = False
-        self._quiet = False
+        self._is_shared_open = False
+        self._is_muted = False
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -59,50 +59,50 @@ class OwnSlices:
 
     @staticmethod
     def selector(driver: str, node: str | None) -> str:
-        """Return the field selector for slices of a driver on one node, or on no particular node."""
+        """Return the field selector for a driver's slices of one node, or of no single node."""
         return f"spec.driver={driver},spec.nodeName={node or ''}"
 
     async def open_shared(self) -> None:
-        """Open the cache of shared slices, once."""
+        """Open the cache of shared slices if it is not open yet."""
         async with self._lock:
-            if not self._shared_open:
+            if not self._is_shared_open:
                 await self._open(self.selector(self._driver, None))
-                self._shared_open = True
+                self._is_shared_open = True
 
-    async def look_for_shared(self) -> None:
-        """Open the cache of shared slices if an earlier process left any; returns once this is known."""
+    async def open_shared_if_used(self) -> None:
+        """Open the cache of shared slices if an earlier process left such slices. Return when this is known."""
         backoff = Backoff(1.0, 60.0)
-        while not self._shared_open:
+        while not self._is_shared_open:
             try:
                 fields = self.selector(self._driver, None)
-                found = await self._client.list(SLICES, into=ResourceSlice, fields=fields)
+                listed = await self._client.list(SLICES, into=ResourceSlice, fields=fields)
             except DraError as error:
-                _log.warning("shared slices of %s can't be listed, trying again: %s", self._driver, error)
+                _log.warning("shared slices of %s cannot be listed, retrying: %s", self._driver, error)
                 await asyncio.sleep(backoff.next())
                 continue
-            if any(map(self.owns, found.items)):
+            if any(map(self.owns, listed.items)):
                 await self.open_shared()
             return
 
     @property
     def problem(self) -> DraError | None:
-        """Return the problem that keeps a cache from being current, if there is one."""
+        """Return the reason why a cache is not current; None if all caches are current."""
         return next((cache.problem for cache in self._caches if cache.problem is not None), None)
 
     @property
-    def cuts(self) -> int:
-        """Return a number that grows when a watch ends or is reopened: the server may then be a new one."""
-        return sum(cache.cuts for cache in self._caches)
+    def interruptions(self) -> int:
+        """Return a number that grows when a watch ends or is reopened. The server may then be another one."""
+        return sum(cache.interruptions for cache in self._caches)
 
     @property
     def is_synced(self) -> bool:
-        """Return whether every open cache has its first list."""
+        """Return whether every open cache has read its first list."""
         return bool(self._caches) and all(cache.is_synced for cache in self._caches)
 
-    async def synced(self) -> None:
-        """Wait until every open cache has its first list."""
+    async def wait_synced(self) -> None:
+        """Wait until every open cache has read its first list."""
         for cache in tuple(self._caches):
-            await cache.synced()
+            await cache.wait_synced()
 
     def of(self, pool: str) -> list[ResourceSlice]:
         """Return the slices of one pool."""
@@ -112,13 +112,13 @@ class OwnSlices:
         """List the slices of one pool on the server, with all metadata.
 
         Raises:
-            DraError: they cannot be listed.
+            DraError: the slices cannot be listed.
         """
-        found: list[dict[str, Any]] = []
+        listed: list[dict[str, Any]] = []
         for node in sorted({item.spec.node_name for item in self.of(pool)}, key=str):
             fields = self.selector(self._driver, node)
-            found += (await self._client.list(SLICES, into=dict, fields=fields)).items
-        return [item for item in found if item["metadata"]["name"] in self._pools.get(pool, {})]
+            listed += (await self._client.list(SLICES, into=dict, fields=fields)).items
+        return [item for item in listed if item["metadata"]["name"] in self._pools.get(pool, {})]
 
     def pools(self) -> set[str]:
         """Return the names of all pools that have slices."""
@@ -135,25 +135,25 @@ class OwnSlices:
         return owner_node == self._node
 
     def apply_written(self, item: ResourceSlice) -> None:
-        """Store the result of one of our writes in the cache, without a change notification."""
-        with self._without_notice():
+        """Store the result of a write of this publisher in the cache, without a notification of a change."""
+        with self._mute_notifications():
             self._cache_of(item).apply_written(item)
 
     def apply_deleted(self, item: ResourceSlice) -> None:
-        """Remove a slice that one of our writes deleted from the cache, without a change notification."""
-        with self._without_notice():
+        """Remove from the cache a slice that this publisher deleted, without a notification of a change."""
+        with self._mute_notifications():
             self._cache_of(item).apply_deleted(item)
 
     @contextmanager
-    def _without_notice(self) -> Iterator[None]:
-        self._quiet = True
+    def _mute_notifications(self) -> Iterator[None]:
+        self._is_muted = True
         try:
             yield
         finally:
-            self._quiet = False
+            self._is_muted = False
 
     async def refresh(self, item: ResourceSlice) -> None:
-        """Read a slice again after a write failed because the slice had changed."""
+        """Read a slice again, because a write failed after another writer changed it."""
         try:
             self.apply_written(await self._client.get(SLICES, item.metadata.name, into=ResourceSlice))
         except NotFound:
@@ -164,20 +164,20 @@ class OwnSlices:
 
     async def _open(self, fields: str) -> None:
         cache = Cache(self._client, SLICES, ResourceSlice, fields=fields, on_reopen=self._on_reopen)
-        cache.subscribe(self._changed)
+        cache.subscribe(self._handle_change)
         self._caches.append(await self._stack.enter_async_context(cache))
 
-    def _changed(self, kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
-        touched: set[str] = set()
+    def _handle_change(self, kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        changed_pools: set[str] = set()
         if old is not None and self.owns(old):
             pool = old.spec.pool.name
             self._pools[pool].pop(old.metadata.name)
             if not self._pools[pool]:
                 del self._pools[pool]
-            touched.add(pool)
+            changed_pools.add(pool)
         if new is not None and self.owns(new):
             self._pools.setdefault(new.spec.pool.name, {})[new.metadata.name] = new
-            touched.add(new.spec.pool.name)
-        if not self._quiet:
-            for pool in touched:
+            changed_pools.add(new.spec.pool.name)
+        if not self._is_muted:
+            for pool in changed_pools:
                 self._on_change(pool, kind)

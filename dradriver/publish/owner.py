@@ -1,4 +1,4 @@
-"""The object that owns a publisher's slices: when it is deleted, they are deleted."""
+"""The object that owns a publisher's slices. Kubernetes deletes the slices when the owner is deleted."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ _KINDS: Final[Mapping[str, Resource]] = MappingProxyType({"deviceclass": CLASSES
 
 @dataclass(frozen=True, slots=True)
 class OwnerRef:
-    """An object that may own slices; without a `uid` it is looked up, and a re-created object is detected.
+    """An object that may own slices. If `uid` is empty, it is looked up, and a re-created object is detected.
 
-    Slices are cluster-scoped, and Kubernetes' garbage collector never deletes a cluster-scoped object because
-    of a namespaced owner. So a Deployment cannot own them.
+    Slices are cluster-scoped. If the owner of a cluster-scoped object is namespaced, Kubernetes' garbage
+    collector never deletes the object. So a Deployment cannot own slices.
     """
 
     resource: Resource
@@ -31,12 +31,19 @@ class OwnerRef:
 
     @classmethod
     def of_node(cls, node: NodeRef) -> "OwnerRef":
-        """Return the Node of a publisher that runs for a node."""
+        """Return the owner for a publisher that runs for a node: the Node.
+
+        Args:
+            node: the node's name, with its UID if it is known.
+        """
         return cls(NODES, node.name, node.uid)
 
     @classmethod
     def parse(cls, text: str) -> "OwnerRef":
-        """Parse `deviceclass/NAME` or `namespace/NAME`.
+        """Return the owner that a text describes.
+
+        Args:
+            text: `deviceclass/NAME` or `namespace/NAME`. The kind is case-insensitive.
 
         Raises:
             UsageError: the text has neither form.
@@ -46,8 +53,8 @@ class OwnerRef:
         if resource is None:
             allowed = " or ".join(f"{kind}/NAME" for kind in _KINDS)
             raise UsageError(
-                f"{text!r} can't own ResourceSlices: {allowed} is wanted, because an object in a namespace "
-                "can't own what is in none"
+                f"{text!r} cannot own ResourceSlices: must be {allowed} (a namespaced object cannot own "
+                "cluster-scoped ones)"
             )
         if rule := names.dns_subdomain(name):
             raise UsageError(f"{text!r}: {rule}")
@@ -58,10 +65,10 @@ class OwnerRef:
 
 
 class SliceOwner:
-    """The owner reference of the publisher's slices, kept current.
+    """Keeps the owner reference of the publisher's slices current.
 
-    An object that is deleted and created again has another UID. Slices with the old UID are garbage-collected,
-    again and again. So the owner is read again whenever slices disappear.
+    If the owner is deleted and created again, it has another UID. Slices with the old UID would be
+    garbage-collected again and again. So the owner is read again whenever slices disappear.
     """
 
     def __init__(self, client: Client, owner: OwnerRef | None) -> None:
@@ -70,22 +77,22 @@ class SliceOwner:
         self._uid = owner.uid if owner else ""
         self._lock = asyncio.Lock()
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Read the owner again before the next write, because slices disappeared."""
         self._uid = ""
 
     async def reference(self) -> OwnerReference | None:
-        """Return the owner reference; None for slices without an owner.
+        """Return the owner reference; None if the slices have no owner.
 
         Raises:
-            DraError: the object does not exist or cannot be read.
+            DraError: the owner does not exist or cannot be read.
         """
         owner = self._owner
         if owner is None:
             return None
         async with self._lock:
             if not self._uid:
-                self._uid = await self._look(owner)
+                self._uid = await self._look_up_uid(owner)
         return OwnerReference(
             api_version=owner.resource.api_version,
             kind=owner.resource.kind,
@@ -94,14 +101,14 @@ class SliceOwner:
             controller=True,
         )
 
-    async def _look(self, owner: OwnerRef) -> str:
+    async def _look_up_uid(self, owner: OwnerRef) -> str:
         try:
-            found: dict[str, Any] = await self._client.get(owner.resource, owner.name, into=dict)
+            owner_object: dict[str, Any] = await self._client.get(owner.resource, owner.name, into=dict)
         except NotFound:
             kind = owner.resource.kind
-            raise DraError(f"{owner}: there is no such {kind} object, nothing can be published") from None
+            raise DraError(f"{owner}: the {kind} does not exist, so no slice is published") from None
         except Forbidden:
             if not owner.uid:
                 raise
-            return owner.uid  # the only known value: the publisher may not read the object
-        return str(found["metadata"]["uid"])
+            return owner.uid  # the publisher has no permission to read the owner, so only this UID is known
+        return str(owner_object["metadata"]["uid"])

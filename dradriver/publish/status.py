@@ -1,4 +1,4 @@
-"""The decision about each pool, and its status."""
+"""The types for the decision about a pool and for the status of a pool."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,34 +11,34 @@ __all__ = ["NodeRef", "PoolDecision", "PoolState", "PoolStatus", "Writes"]
 
 @dataclass(frozen=True, slots=True)
 class NodeRef:
-    """The publisher's node; without a `uid` it is looked up, and a re-created Node is detected."""
+    """The publisher's node. If `uid` is empty, it is looked up, and a re-created Node is detected."""
 
     name: str
     uid: str = ""
 
 
 class PoolState(StrEnum):
-    """State of a pool."""
+    """The state of a pool."""
 
     PENDING = "pending"
-    """It is not yet as wanted; attempts continue."""
+    """The pool is not yet published as wanted. Attempts continue."""
     PUBLISHED = "published"
-    """The API server has it as wanted (harmless fields may be dropped, see `dropped`)."""
+    """The pool is published as wanted. The server may drop harmless fields; see `dropped`."""
     HELD = "held"
-    """Counter sets of devices that claims hold, and their consumers, stay unchanged; the rest is published."""
+    """Claims hold devices, so their counter sets and all consumers of these stay. The rest is published."""
     REFUSED = "refused"
-    """It breaks rules, or the server rejected it; the earlier published pool stays."""
+    """The pool breaks rules, or the server rejected it. The pool that was published before stays."""
     FALLBACK = "fallback"
-    """The server dropped fields without which it is unsafe: the driver's fallback is published."""
+    """The server drops fields without which the pool is unsafe, so the driver's fallback is published."""
     UNSAFE_WITHDRAWN = "unsafe_withdrawn"
-    """As above, without a fallback, or taints are dropped: only devices that are safe without are published."""
+    """Only safe devices are published: the server drops taints, or fields for which there is no fallback."""
     REMOVED = "removed"
-    """It is no longer wanted, and nothing of it is published: its last state."""
+    """The last state: the pool is no longer wanted, and no slice of it is published."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """The number of writes of a pool so far; dry runs are not counted."""
+    """The number of writes of a pool so far. Dry runs are not counted."""
 
     creates: int = 0
     updates: int = 0
@@ -54,8 +54,8 @@ class PoolDecision:
         pool: the pool to publish.
         message: why the pool is not published as wanted.
         dropped: the fields that the wanted pool uses and the server drops.
-        held_by: claims that it waits for.
-        again: seconds until the next attempt. None if only a change makes it necessary.
+        held_by: the claims for which changes of the pool wait.
+        retry_seconds: seconds until the next attempt. None: the next attempt follows only after a change.
     """
 
     state: PoolState
@@ -63,7 +63,7 @@ class PoolDecision:
     message: str = ""
     dropped: frozenset[DroppedField] = frozenset()
     held_by: tuple[str, ...] = ()
-    again: float | None = None
+    retry_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class PoolStatus:
     """The status of one pool.
 
     Attributes:
-        pool: its name.
-        state: its state.
-        generation: the published generation. 0 if none is.
+        pool: the name of the pool.
+        state: the state of the pool.
+        generation: the published generation; 0 if no slice is published.
         slices: the number of published slices.
-        devices: the number of devices in them.
+        devices: the number of devices in the published slices.
         message: why the pool is not published as wanted, with the server's message if there is one.
         dropped: the fields that the server did not store, and the gate that is probably off.
-        held_by: the claims that it waits for, `namespace/name`.
+        held_by: the claims (`namespace/name`) for which changes of the pool wait.
         writes: the number of writes so far.
     """
 

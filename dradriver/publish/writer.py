@@ -38,23 +38,23 @@ class SliceWriter:
         self._context = context
         self._changed_by_server: dict[str, tuple[ResourceSliceSpec, ResourceSliceSpec]] = {}
 
-    def stored(self) -> list[ResourceSlice]:
-        """Return the slices on the server, in the form that the planner compares.
+    def list_stored(self) -> list[ResourceSlice]:
+        """Return the slices on the server, for the comparison in `plan`.
 
-        A slice that the server changed while storing it counts as it was sent, until another writer changes it.
-        Otherwise it would be written again and again.
+        If the server changed a slice while it stored the slice, the slice is returned as it was sent, until
+        another writer changes it. Otherwise the slice would be written again and again.
         """
-        return [self._as_sent(item) for item in self._context.slices.of(self._pool)]
+        return [self._restore_sent(item) for item in self._context.slices.of(self._pool)]
 
     async def execute(self, actions: Sequence[Action]) -> bool:
         """Execute the writes in order.
 
         Returns:
             True if a write showed that the server drops a field that was not known to be dropped. The writes
-            after that one are not made.
+            after this write are not executed.
 
         Raises:
-            ApiError: a write failed. Those before it are done.
+            ApiError: a write failed. The writes before it are done.
         """
         for action in actions:
             match action:
@@ -75,7 +75,7 @@ class SliceWriter:
         """Delete all slices of the pool.
 
         Raises:
-            ApiError: a write failed. Those before it are done.
+            ApiError: a write failed. The writes before it are done.
         """
         published = self._context.recall(self._pool)
         await self.execute([Delete(item) for item in self._context.slices.of(self._pool)])
@@ -110,19 +110,19 @@ class SliceWriter:
         self._context.slices.apply_deleted(old)
 
     def _record(self, sent: ResourceSlice, stored: ResourceSlice) -> bool:
-        """Record the answer to a write; True if the server dropped something."""
+        """Record the answer to a write; True if the server dropped a field."""
         self._context.slices.apply_written(stored)
         self._changed_by_server.pop(stored.metadata.name, None)
         if self._context.features.learn(sent.spec, stored.spec):
             return True
         self._context.recall(self._pool).record_stored(stored.spec)
         if not same_spec(sent.spec, stored.spec):
-            # The cause is an admission webhook, or a field that is too new. The server wins; otherwise this
-            # would never end.
+            # The cause is an admission webhook, or a field that is too new for the server. The server's value
+            # is accepted. Otherwise the slice would be written again and again.
             _log.warning("slice %s: the API server changed it while storing it", stored.metadata.name)
             self._changed_by_server[stored.metadata.name] = (stored.spec, sent.spec)
         return False
 
-    def _as_sent(self, item: ResourceSlice) -> ResourceSlice:
+    def _restore_sent(self, item: ResourceSlice) -> ResourceSlice:
         stored, sent = self._changed_by_server.get(item.metadata.name, (None, item.spec))
         return msgspec.structs.replace(item, spec=sent) if stored == item.spec else item

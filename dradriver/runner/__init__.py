@@ -1,21 +1,22 @@
-"""The process of a driver: from a driver class and its settings to an exit code.
+"""Run the process of a driver: read the settings, start the driver, and return an exit code.
 
-Law of this package: it finds the driver, reads the settings, writes the log, turns signals into a graceful
-stop, and turns errors into one line each. The work of a node plugin is in `dradriver.node`. Nothing heavy is
-imported before a driver runs, because `import dradriver` imports this package.
+Rule of this package: it finds the driver, reads the settings, writes the log, stops gracefully at a signal, and
+reports each error in one line. `dradriver.node` does the work of a node plugin. No slow import happens before a
+driver runs, because `import dradriver` imports this package.
 
 Modules:
 
-- `entry`: `run()` and `launch()`: start a driver and return an exit code.
-- `settings`: the table of settings, from the command line and the environment.
-- `catalog`: the installed drivers, by entry point.
-- `serve`: the life of the process: connect, serve until a signal, stop.
-- `logs`: the log, as text or JSON.
-- `endpoints`: `/healthz`, `/readyz` and `/metrics`.
+- `entry`: `run()` and `launch()`, which run a driver until its process ends.
+- `settings`: reads the settings from the command line and the environment.
+- `catalog`: finds the installed drivers, by entry point.
+- `serve`: connects to the API server, serves until a signal, and stops.
+- `logs`: writes the log as text or JSON.
+- `endpoints`: serves `/healthz`, `/readyz` and `/metrics`.
 - `pools`: runs a `PoolDriver`.
+- `controllers`: runs a `ControllerDriver`.
 - `binding`: runs a `BindingDriver`.
 - `binding_node`: runs a `NodeBindingDriver` on a node.
-- `leading`: runs only the process that holds the Lease.
+- `leading`: does the work of a driver only in the process that holds the Lease.
 """
 
 from dradriver.runner.catalog import driver_names, load_any, load_driver

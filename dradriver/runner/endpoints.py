@@ -1,7 +1,8 @@
-"""`/healthz`, `/readyz` and `/metrics`, served by the process's own loop.
+"""Serve `/healthz`, `/readyz` and `/metrics` on the event loop of the process.
 
-They use a few lines of own HTTP code, because the import of an HTTP server takes as long as the start of a
-driver. The loop answers, so an answer proves that it runs. An answer does not wait for claims in progress.
+This module has its own minimal HTTP server, because importing an HTTP server would take as long as starting a
+driver. The event loop answers, so an answer proves that the loop is not blocked. An answer does not wait for
+claims in progress.
 """
 
 import asyncio
@@ -19,13 +20,13 @@ from dradriver.errors import UsageError
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["Endpoints", "Process"]
+__all__ = ["Endpoints", "HasMetrics", "Process"]
 
 _log = logging.getLogger("dradriver.runner")
 
 _HEAD_BYTES: Final = 16 * 1024
-_SECONDS: Final = 5.0
-"""Time limit for a client to send its request and to read the answer."""
+_CLIENT_SECONDS: Final = 5.0
+"""Time limit for a client to send its request, and again to read the answer."""
 _TEXT: Final = "text/plain; charset=utf-8"
 _REASONS: Final[Mapping[int, str]] = {
     200: "OK",
@@ -37,8 +38,8 @@ _REASONS: Final[Mapping[int, str]] = {
 }
 
 
-class Counting(Protocol):
-    """Has metrics."""
+class HasMetrics(Protocol):
+    """An object with a registry of metrics."""
 
     @property
     def registry(self) -> "CollectorRegistry":
@@ -49,15 +50,15 @@ class Process(Protocol):
     """The source of the answers: a plugin on a node, a pool driver, or an embedded cluster."""
 
     @property
-    def metrics(self) -> Counting:
+    def metrics(self) -> HasMetrics:
         """Return the metrics."""
 
     @property
     def readiness(self) -> str:
-        """Return why it is not ready; empty when it is."""
+        """Return why the process is not ready; empty if it is ready."""
 
     async def liveness(self) -> str:
-        """Return why it should be restarted; empty when it need not."""
+        """Return why the process should be restarted; empty if it need not be restarted."""
 
 
 class _Answer(NamedTuple):
@@ -72,7 +73,7 @@ class Endpoints:
     Args:
         process: the source of the answers.
         host: the address to listen on. Empty: all of IPv4 and IPv6.
-        port: the port. 0: nothing is served.
+        port: the port. 0: the endpoints are not served.
     """
 
     def __init__(self, process: Process, host: str, port: int) -> None:
@@ -91,7 +92,7 @@ class Endpoints:
         """Listen.
 
         Raises:
-            UsageError: it cannot listen. The message names the flag.
+            UsageError: the address cannot be used. The message names the flag.
         """
         if not self._port:
             return self
@@ -101,9 +102,9 @@ class Endpoints:
         except socket.gaierror as error:
             raise UsageError(f"--metrics-host {self._host}: {error.strerror}") from error
         except OSError as error:
-            told = os.strerror(error.errno) if error.errno else str(error)
-            where = f"--metrics-host {self._host}, " if self._host else ""
-            raise UsageError(f"{where}--metrics-port {port}: {told}") from error
+            text = os.strerror(error.errno) if error.errno else str(error)
+            prefix = f"--metrics-host {self._host}, " if self._host else ""
+            raise UsageError(f"{prefix}--metrics-port {port}: {text}") from error
         return self
 
     async def __aexit__(
@@ -115,54 +116,54 @@ class Endpoints:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - streams run it as one
+        assert task is not None  # noqa: S101 - asyncio runs it in a task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
             with suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_SECONDS):
-                    head = await _head(reader)
-                answer = await self._answer(head) if head else _Answer(400, b"no HTTP request\n")
-                async with asyncio.timeout(_SECONDS):
-                    writer.write(_written(answer, with_body=not head.startswith("HEAD ")))
+                async with asyncio.timeout(_CLIENT_SECONDS):
+                    head = await _read_head(reader)
+                answer = await self._answer(head) if head else _Answer(400, b"not an HTTP request\n")
+                async with asyncio.timeout(_CLIENT_SECONDS):
+                    writer.write(_encode(answer, with_body=not head.startswith("HEAD ")))
                     await writer.drain()
         finally:
             writer.close()
 
     async def _answer(self, head: str) -> _Answer:
         first, _, headers = head.partition("\r\n")
-        method, _, rest = first.partition(" ")
-        path = rest.partition(" ")[0].partition("?")[0]
-        work = self._paths.get(path)
-        if work is None:
-            return _Answer(404, f"served here: {', '.join(self._paths)}\n".encode())
+        method, _, target = first.partition(" ")
+        path = target.partition(" ")[0].partition("?")[0]
+        handler = self._paths.get(path)
+        if handler is None:
+            return _Answer(404, f"not found; paths: {', '.join(self._paths)}\n".encode())
         if method not in {"GET", "HEAD"}:
-            return _Answer(405, b"only GET and HEAD\n")
+            return _Answer(405, b"method not allowed; methods: GET, HEAD\n")
         try:
-            return await work(_header(headers, "accept"))
-        except Exception:  # a defect gets an answer too
-            _log.exception("%s can't be answered", path)
-            return _Answer(500, b"a defect; the log says more\n")
+            return await handler(_header(headers, "accept"))
+        except Exception:  # even a defect must be answered
+            _log.exception("%s cannot be answered", path)
+            return _Answer(500, b"internal error; see the log\n")
 
     async def _healthz(self, _accept: str) -> _Answer:
-        return _said(await self._process.liveness())
+        return _to_answer(await self._process.liveness())
 
     async def _readyz(self, _accept: str) -> _Answer:
-        return _said(self._process.readiness)
+        return _to_answer(self._process.readiness)
 
     async def _metrics(self, accept: str) -> _Answer:
-        from prometheus_client.exposition import choose_encoder  # noqa: PLC0415 - most on laptops serve none
+        from prometheus_client.exposition import choose_encoder  # noqa: PLC0415 - slow, and often not needed
 
         encoder, kind = choose_encoder(accept)
-        # In a thread, because it reads the prepared state.
+        # In a thread, because the metrics read the prepared state from the disk.
         return _Answer(200, await asyncio.to_thread(encoder, self._process.metrics.registry), kind)
 
 
-def _said(problem: str) -> _Answer:
+def _to_answer(problem: str) -> _Answer:
     return _Answer(503, f"{problem}\n".encode()) if problem else _Answer(200, b"ok\n")
 
 
-async def _head(reader: asyncio.StreamReader) -> str:
+async def _read_head(reader: asyncio.StreamReader) -> str:
     """Return the request's header lines; empty if there is no valid request."""
     try:
         return (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -178,7 +179,7 @@ def _header(lines: str, name: str) -> str:
     return ""
 
 
-def _written(answer: _Answer, *, with_body: bool) -> bytes:
+def _encode(answer: _Answer, *, with_body: bool) -> bytes:
     lines = (
         f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}",
         f"Content-Type: {answer.kind}",

@@ -1,6 +1,7 @@
-"""The log of a driver's process on stderr, as text for people or as JSON for collectors.
+"""Write the log of a driver's process to stderr, as text for people or as JSON for log collectors.
 
-A line has the context of its task: the kubelet's call, its claim and pods. `docs/observe.md` lists the fields.
+Each line contains the context of its task: the kubelet's call, the claim and its pods. `docs/observe.md` lists
+the fields.
 """
 
 import json
@@ -11,68 +12,69 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["JsonFormatter", "TextFormatter", "carry", "start_log"]
+__all__ = ["JsonFormatter", "TextFormatter", "set_log_context", "start_log"]
 
-_OWN: Final = frozenset(vars(logging.makeLogRecord({})))
-"""Attributes that every record has. All others were given with `extra=`."""
+_RECORD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({})))
+"""Attributes that every log record has; all other attributes were passed with `extra=`."""
 
-_HIDDEN: Final = _OWN | {"message", "asctime", "carried", "constant"}
+_HIDDEN: Final = _RECORD_FIELDS | {"message", "asctime", "log_context", "constant"}
 
-_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+_NO_FIELDS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
-class _Carrier(logging.Filter):
-    """Adds the context of the logging thread and task to each record."""
+class _ContextFilter(logging.Filter):
+    """Adds the context of the current thread and task to each log record."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.constant = _NOTHING
-        self.current: Callable[[], Mapping[str, object]] = lambda: _NOTHING
+        self.constant = _NO_FIELDS
+        self.current: Callable[[], Mapping[str, object]] = lambda: _NO_FIELDS
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.constant = self.constant
-        record.carried = self.current()
+        record.log_context = self.current()
         return True
 
 
-_carrier = _Carrier()
+_context_filter = _ContextFilter()
 
 
-def carry(constant: Mapping[str, object], current: Callable[[], Mapping[str, object]]) -> None:
-    """Add fields to each line from now on.
+def set_log_context(constant: Mapping[str, object], current: Callable[[], Mapping[str, object]]) -> None:
+    """Set fields that are added to each line from now on.
 
     Args:
-        constant: the same for all lines; in JSON only, because a reader of the text knows the process.
-        current: called for each line.
+        constant: fields with equal values in all lines. They are written only to JSON, because readers of the
+            text know the process.
+        current: returns the other fields. It is called for each line.
     """
-    _carrier.constant, _carrier.current = constant, current
+    _context_filter.constant, _context_filter.current = constant, current
 
 
 class TextFormatter(logging.Formatter):
-    """One line: time, level, logger, message, and the context in brackets; a traceback below."""
+    """Formats a record as one line: time, level, logger, message, context in brackets; a traceback follows."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-        self._second, self._told = 0, ""
+        self._second, self._prefix = 0, ""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
-        """Return the time in logging's format; the part that is equal within a second is cached."""
+        """Return the time in the format of `logging`; all but the milliseconds is cached for a second."""
         if int(record.created) != self._second or datefmt is not None:
-            self._second, self._told = int(record.created), super().formatTime(record, datefmt)[:-3]
-        return f"{self._told}{int(record.msecs):03}"
+            self._second, self._prefix = int(record.created), super().formatTime(record, datefmt)[:-3]
+        return f"{self._prefix}{int(record.msecs):03}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Return the line without the traceback; characters that are not printable are escaped."""
+        """Return the line without the traceback; unprintable characters are escaped."""
         line = super().formatMessage(record)
-        if carried := _carried(record):
-            line += f" [{' '.join(f'{key}={_text(value)}' for key, value in carried.items())}]"
+        if log_context := _context_of(record):
+            line += f" [{' '.join(f'{key}={_text(value)}' for key, value in log_context.items())}]"
         if line.isprintable():
             return line
         return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, context, fields of `extra=`, traceback."""
+    """Formats a record as JSON: time, level, logger, message, context, fields of `extra=`, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line for one record."""
@@ -82,8 +84,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        fields |= vars(record).get("constant", _NOTHING)
-        fields |= _carried(record)
+        fields |= vars(record).get("constant", _NO_FIELDS)
+        fields |= _context_of(record)
         fields |= {key: value for key, value in vars(record).items() if key not in _HIDDEN}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
@@ -91,23 +93,23 @@ class JsonFormatter(logging.Formatter):
 
 
 def start_log(form: str, level: str) -> None:
-    """Send the process's log to stderr; libraries' lines below WARNING only at level debug."""
+    """Send the process's log to stderr; lines of libraries below WARNING are logged only at level debug."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
-    handler.addFilter(_carrier)
+    handler.addFilter(_context_filter)
     wanted = getattr(logging, level.upper())
-    # They are looked up for each line, and no line contains them.
+    # `logging` would look up these values for each line, and no line contains them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging._srcfile = None  # noqa: SLF001 - so logging's manual says it is not asked which line of code logs
+    logging._srcfile = None  # noqa: SLF001 - documented in logging's manual: do not look up the line of code
     logging.basicConfig(handlers=[handler], level=max(wanted, logging.WARNING), force=True)
     if wanted == logging.DEBUG:
         logging.getLogger().setLevel(logging.INFO)
     logging.getLogger("dradriver").setLevel(wanted)
 
 
-def _carried(record: logging.LogRecord) -> Mapping[str, object]:
-    carried: Mapping[str, object] = vars(record).get("carried", _NOTHING)
-    return carried
+def _context_of(record: logging.LogRecord) -> Mapping[str, object]:
+    log_context: Mapping[str, object] = vars(record).get("log_context", _NO_FIELDS)
+    return log_context
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The settings of a driver's process: one table for `run()` and `dradriver run`."""
+"""The settings of a driver's process, in a table that `run()` and `dradriver run` share."""
 
 import socket
 from collections.abc import Mapping
@@ -18,11 +18,12 @@ class Option:
 
     Attributes:
         name: the field of `Settings`; `node_name` is the flag `--node-name`.
-        environment: variables with its value. The first one that is set and not empty is used.
+        environment: the environment variables of the setting. The first variable that is set and not empty is
+            used.
         default: the default value.
         help: the description, for `--help` and the documentation.
-        choices: the allowed values. Empty: any.
-        only: the kind of driver that uses it: `node` or `pool`. Empty: both.
+        choices: the allowed values. Empty: all values are allowed.
+        only: the kinds of drivers that use the setting: `node`, `pool` or `controller`. Empty: all kinds.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Option:
     default: str
     help: str
     choices: tuple[str, ...] = ()
-    only: str = ""
+    only: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -43,95 +44,93 @@ OPTIONS: Final = (
         "kubeconfig",
         ("DRADRIVER_KUBECONFIG",),
         "",
-        "kubeconfig file; without one: $KUBECONFIG, the pod's service account, ~/.kube/config",
+        "kubeconfig file; if not set: $KUBECONFIG, the pod's service account, ~/.kube/config",
     ),
-    Option(
-        "context", ("DRADRIVER_CONTEXT",), "", "context of the kubeconfig; without one: its current context"
-    ),
+    Option("context", ("DRADRIVER_CONTEXT",), "", "context of the kubeconfig; if not set: its current context"),
     Option(
         "node_name",
         ("DRADRIVER_NODE_NAME", "NODE_NAME"),
         "",
-        "name of the node that this process runs on; without one: the host name",
-        only="node",
+        "name of the node that this process runs on; if not set: the host name",
+        only=("node",),
     ),
     Option(
         "plugins_dir",
         ("DRADRIVER_PLUGINS_DIR",),
         "/var/lib/kubelet/plugins",
-        "the kubelet's folder of plugins; socket and state live in a folder of it named after the driver",
-        only="node",
+        "the kubelet's plugin folder; socket and state are in its subfolder with the driver's name",
+        only=("node",),
     ),
     Option(
         "registry_dir",
         ("DRADRIVER_REGISTRY_DIR",),
         "/var/lib/kubelet/plugins_registry",
-        "the folder in which the kubelet looks for plugins",
-        only="node",
+        "folder in which the kubelet looks for plugins",
+        only=("node",),
     ),
     Option(
         "cdi_dir",
         ("DRADRIVER_CDI_DIR",),
         "/var/run/cdi",
-        "the folder in which the container runtime looks for CDI specs",
-        only="node",
+        "folder in which the container runtime looks for CDI specs",
+        only=("node",),
     ),
     Option(
         "pod_uid",
         ("DRADRIVER_POD_UID", "POD_UID"),
         "",
-        "UID of the pod that this process runs in; with one, two versions can run side by side in an update",
-        only="node",
+        "UID of the pod that this process runs in; required for two versions side by side in an update",
+        only=("node",),
     ),
     Option(
         "owner",
         ("DRADRIVER_OWNER",),
         "",
-        "what the slices of a pool driver go with: deviceclass/NAME or namespace/NAME; without one they stay "
-        "until `dradriver withdraw`",
-        only="pool",
+        "owner of the slices, which are deleted with it: deviceclass/NAME or namespace/NAME; if not set: they "
+        "stay until `dradriver withdraw`",
+        only=("pool",),
     ),
     Option(
         "lease_namespace",
         ("DRADRIVER_LEASE_NAMESPACE",),
         "",
-        "namespace of the Lease, named as the driver, that the one process holds which acts; without one: the "
-        "service account's or the context's namespace",
-        only="pool",
+        "namespace of the Lease for leader election, which has the driver's name; if not set: the namespace of "
+        "the service account or context",
+        only=("pool", "controller"),
     ),
     Option(
         "lease_seconds",
         ("DRADRIVER_LEASE_SECONDS",),
         "15",
-        "seconds after which another process takes over from one that does not renew the Lease; the process "
-        "itself stops after two thirds of them",
-        only="pool",
+        "seconds without a renewal after which another process acquires the Lease; a leader that cannot renew "
+        "it stops after two thirds of this time",
+        only=("pool", "controller"),
     ),
     Option(
         "simulate",
         ("DRADRIVER_SIMULATE",),
         "never",
-        "use the driver's simulator of its hardware, if it has one; auto: where the hardware is missing",
+        "use the driver's hardware simulator, if it has one; auto: only if the hardware is missing",
         ("never", "auto", "always"),
     ),
     Option(
         "metrics_port",
         ("DRADRIVER_METRICS_PORT",),
         "0",
-        "port for /metrics (Prometheus), /healthz and /readyz; 0 serves none",
+        "port for /metrics (Prometheus), /healthz and /readyz; 0: none",
     ),
     Option(
         "metrics_host",
         ("DRADRIVER_METRICS_HOST",),
         "",
-        "address for them, IPv4 or IPv6; without one: all",
+        "IPv4 or IPv6 address for --metrics-port; if not set: all addresses",
     ),
-    Option("log_format", ("DRADRIVER_LOG_FORMAT",), "text", "form of the log on stderr", ("text", "json")),
+    Option("log_format", ("DRADRIVER_LOG_FORMAT",), "text", "format of the log on stderr", ("text", "json")),
     Option(
         "log_level",
         ("DRADRIVER_LOG_LEVEL",),
         "info",
-        "least important message that is logged; debug also shows where the driver's code failed",
+        "lowest level that is logged; debug also shows tracebacks of the driver's code",
         ("debug", "info", "warning", "error"),
     ),
 )
@@ -160,11 +159,11 @@ class Settings:
 
     @classmethod
     def read(cls, given: Mapping[str, str | None], environment: Mapping[str, str]) -> "Settings":
-        """Return settings from the command line, else the environment, else the defaults.
+        """Return the settings: each from the command line, the environment or the defaults, in this order.
 
         Args:
-            given: values of the command line by option name. None: not given.
-            environment: the process's environment.
+            given: the values of the command line, by option name. None: the option was not given.
+            environment: the environment variables of the process.
 
         Raises:
             UsageError: a value is not valid. The message names the flag.
@@ -183,9 +182,9 @@ class Settings:
             pod_uid=values["pod_uid"],
             owner=values["owner"],
             lease_namespace=values["lease_namespace"],
-            lease_seconds=_seconds(values["lease_seconds"]),
+            lease_seconds=_number("--lease-seconds", values["lease_seconds"], 1, 3600),
             simulate=cast(Literal["never", "auto", "always"], values["simulate"]),  # one of the choices
-            metrics_port=_port(values["metrics_port"]),
+            metrics_port=_number("--metrics-port", values["metrics_port"], 0, 65535),
             metrics_host=values["metrics_host"],
             log_format=values["log_format"],
             log_level=values["log_level"],
@@ -198,17 +197,11 @@ def _value(option: Option, given: str | None, environment: Mapping[str, str]) ->
         source = next((name for name in option.environment if environment.get(name)), option.flag)
         value = environment.get(source) or option.default
     if option.choices and value not in option.choices:
-        raise UsageError(f"{source}: {value!r} is not one of {', '.join(option.choices)}")
+        raise UsageError(f"{source}: {value!r} must be one of {', '.join(option.choices)}")
     return value
 
 
-def _seconds(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 3600:
-        raise UsageError(f"--lease-seconds: {text!r} is not a number of seconds between 1 and 3600")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise UsageError(f"--metrics-port: {text!r} is not a port number between 0 and 65535")
+def _number(flag: str, text: str, minimum: int, maximum: int) -> int:
+    if not text.isdecimal() or not minimum <= int(text) <= maximum:
+        raise UsageError(f"{flag}: {text!r} must be a number between {minimum} and {maximum}")
     return int(text)

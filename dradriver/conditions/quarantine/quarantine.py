@@ -1,4 +1,4 @@
-"""Keep bad devices from new claims, through taints in the published slices.
+"""Keep failed devices from new claims, through taints in the published slices.
 
 If the process dies at any point, the taints are in the slices, where the next process finds them with the times
 at which they were added.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from dradriver.conditions.quarantine.bad_devices import BadDevices, Why, kept_away
+from dradriver.conditions.quarantine.bad_devices import BadDevices, FailureReason, is_unavailable
 from dradriver.driver import Attaching
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, Client
@@ -23,12 +23,12 @@ _RETRY_SECONDS: Final = (0.02, 5.0)
 
 
 class Quarantine:
-    """The `Keeper` of a driver's process: `await adopt()`, then `await run()` until canceled.
+    """The taints of a driver's failed devices: `await adopt()`, then `await run()` works until it is canceled.
 
     Args:
         driver: the driver's name.
         client: the API server.
-        publish_again: publishes the pools again, with `tainted`.
+        publish_again: publishes the pools again, with `add_taints`.
         on_error: called for failures that are retried.
     """
 
@@ -44,7 +44,7 @@ class Quarantine:
         self._publish_again = publish_again
         self._on_error = on_error
         self._bad = BadDevices(
-            driver.name, timedelta(seconds=driver.hold_off_seconds), lambda: datetime.now(UTC)
+            driver.name, timedelta(seconds=driver.quarantine_seconds), lambda: datetime.now(UTC)
         )
         self._changed = asyncio.Event()
 
@@ -63,35 +63,35 @@ class Quarantine:
         """Remove taints when their time is over, until canceled."""
         while True:
             self._changed.clear()
-            left = self._bad.expire()
+            remaining = self._bad.expire()
             self._publish_again()
             try:
-                async with asyncio.timeout(left.total_seconds() if left is not None else None):
+                async with asyncio.timeout(remaining.total_seconds() if remaining is not None else None):
                     await self._changed.wait()
             except TimeoutError:
                 continue
 
-    def tainted(self, pools: Sequence[Pool]) -> list[Pool]:
+    def add_taints(self, pools: Sequence[Pool]) -> list[Pool]:
         """Return the pools with a taint on each bad device."""
-        return self._bad.tainted(pools)
+        return self._bad.add_taints(pools)
 
-    async def keep_away(self, pool: str, device: str, why: Why) -> None:
-        """Taint the device; returns when the API server has stored the taint."""
-        self._bad.add(pool, device, why)
+    async def add(self, pool: str, device: str, reason: FailureReason) -> None:
+        """Taint the device; returns when only claims that tolerate the taint can get it."""
+        self._bad.add(pool, device, reason)
         self._changed.set()
         self._publish_again()
         backoff = Backoff(*_RETRY_SECONDS)
         while True:
             try:
-                if kept_away(await self._slices(pool), pool, device):
+                if is_unavailable(await self._slices(pool), pool, device):
                     return
             except DraError:
                 self._on_error("taint")
             await asyncio.sleep(backoff.next())
 
-    def welcome(self, pool: str, device: str, why: Why) -> None:
-        """Remove the taint, because the device works."""
-        if self._bad.discard(pool, device, why):
+    def remove(self, pool: str, device: str, reason: FailureReason) -> None:
+        """Remove this taint, if present, because the device works."""
+        if self._bad.discard(pool, device, reason):
             self._publish_again()
 
     async def _slices(self, pool: str = "") -> list[ResourceSlice]:

@@ -3,5 +3,5 @@
 Modules:
 
 - `record`: the record of attachments, in the claim's metadata.
-- `writer`: conditions in `status.devices`.
+- `writer`: conditions and data in `status.devices`.
 """

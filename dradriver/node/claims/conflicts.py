@@ -1,22 +1,23 @@
-"""The node's own check of which devices may be prepared beside the prepared ones.
+"""Check on the node whether devices may be prepared together with the devices that are prepared already.
 
-It holds whatever the control plane has allocated:
+These rules hold even if the control plane allocates incorrectly:
 
 - No device is prepared for two claims.
 - No counter set is overdrawn (KEP-4815).
 - Devices that consume from one counter set share a compatibility group (KEP-5963).
 
-The counters and groups of a held device are those that were recorded when it was prepared. Admin access only
-monitors. Shares of one device (KEP-5075) are distinguished by their share IDs. They consume counters once, and
-together they must not exceed the device's capacity.
+For a held device, the check uses the counters and groups that were recorded when the device was prepared.
+Devices with admin access are ignored, because admin access only monitors. Shares of one device (KEP-5075) are
+distinguished by their share IDs. All shares together consume the device's counters once, and must not exceed
+the device's capacity. Several claims may use a device if a controller has allocated it to each of them as
+shareable (KEP-3063).
 
-The capacities of shares are the recorded `consumedCapacity` of the allocation results. The scheduler has
-rounded them by the capacity's request policy.
+The capacity of a share is the recorded `consumedCapacity` of its allocation result. The scheduler has already
+rounded this value according to the capacity's request policy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -25,9 +26,9 @@ from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import DeviceId
 from dradriver.model.resource.counters import CounterConsumption
 from dradriver.model.resource.device import Capacity
-from dradriver.node.state.device_holds import CounterSets, DeviceHold, HoldingClaim
+from dradriver.node.state.records import CounterSets, DeviceHold, HoldingClaim
 
-__all__ = ["Capacities", "refusals", "unknowns"]
+__all__ = ["Capacities", "find_conflicts", "find_unknowns"]
 
 Capacities: TypeAlias = Mapping[tuple[str, str], Mapping[str, Capacity]]
 """Capacities of devices, by pool and device."""
@@ -42,87 +43,90 @@ class _Use:
     consumption: CounterConsumption
 
 
-def refusals(
+def find_conflicts(
     wanted: HoldingClaim,
     held: Sequence[HoldingClaim],
     counter_sets: CounterSets,
     capacities: Capacities = MappingProxyType({}),
 ) -> list[str]:
-    """Return the reasons why the wanted devices cannot be prepared now, one sentence each; empty if they can.
+    """Return why the wanted devices cannot be prepared now, one sentence for each reason; empty if they can.
 
     Args:
         wanted: the claim to prepare.
         held: every other recorded claim of this node.
-        counter_sets: the counter sets of the pools, now or when they were last seen.
-        capacities: the capacities of the devices, now or when they were last seen.
+        counter_sets: the counter sets of the pools, as the driver last offered them.
+        capacities: the capacities of the devices, as the driver last offered them.
     """
-    return [
-        *_taken(wanted, held),
-        *chain.from_iterable(
-            chain(_overdrawn(wanted.claim, key, uses, counter_sets), _incompatible(wanted.claim, key, uses))
-            for key, uses in _uses(wanted, held).items()
-        ),
-        *_capacities_overdrawn(wanted, held, capacities),
-    ]
+    reasons = list(_check_devices(wanted, held))
+    for key, uses in _find_counter_uses(wanted, held).items():
+        reasons += _check_counters(wanted.claim, key, uses, counter_sets)
+        reasons += _check_groups(wanted.claim, key, uses)
+    return [*reasons, *_check_capacities(wanted, held, capacities)]
 
 
-def unknowns(wanted: HoldingClaim, held: Sequence[HoldingClaim], counter_sets: CounterSets) -> list[str]:
-    """Return the facts that are missing to exclude an overdrawn or mixed counter set; empty if none is.
+def find_unknowns(wanted: HoldingClaim, held: Sequence[HoldingClaim], counter_sets: CounterSets) -> list[str]:
+    """Return why counters and groups cannot be checked, one sentence for each unknown fact; empty if they can.
 
-    An unknown device may consume any counter. The claim waits until the driver offers the device again.
+    A device that the driver does not offer may consume any counter. The claim waits until the driver offers the
+    device again.
     """
-    counting = {pool for pool, _ in counter_sets}
-    counting |= {hold.id.pool for holder in (*held, wanted) for hold in holder.holds if hold.consumes}
-    taken_from = {hold.id.pool for hold in wanted.holds if hold.consumes and not hold.admin_access}
+    pools_with_counters = {pool for pool, _ in counter_sets}
+    pools_with_counters |= {
+        hold.id.pool for holder in (*held, wanted) for hold in holder.holds if hold.consumes
+    }
+    counted_pools = {hold.id.pool for hold in wanted.holds if hold.consumes and not hold.admin_access}
     return [
         *(
-            f"the driver offers no device {hold.id}, and it is not known what that takes of the counter sets "
-            f"of pool {hold.id.pool!r}: claim {wanted.claim} can't be prepared"
+            f"claim {wanted.claim} can't be prepared: device {hold.id} is not offered by the driver, and its "
+            f"consumption from the counter sets of pool {hold.id.pool!r} is unknown"
             for hold in wanted.holds
-            if hold.consumes is None and not hold.admin_access and hold.id.pool in counting
+            if hold.consumes is None and not hold.admin_access and hold.id.pool in pools_with_counters
         ),
         *(
-            f"it is not known what device {hold.id} of claim {holder.claim} takes of the counter sets of pool "
-            f"{hold.id.pool!r}: claim {wanted.claim}, which takes from them too, can't be prepared"
-            for holder in (held if taken_from else ())
+            f"claim {wanted.claim} can't be prepared: it consumes from counter sets of pool "
+            f"{hold.id.pool!r}, and the consumption of device {hold.id} of claim {holder.claim} is unknown"
+            for holder in (held if counted_pools else ())
             for hold in holder.holds
-            if hold.consumes is None and not hold.admin_access and hold.id.pool in taken_from
+            if hold.consumes is None and not hold.admin_access and hold.id.pool in counted_pools
         ),
         *(
-            f"the driver offers no counter set {key[1]!r} in pool {key[0]!r}, and it is not known what it "
-            f"holds: claim {wanted.claim}, which takes from it, can't be prepared"
-            for key in sorted(_uses(wanted, ()))
+            f"claim {wanted.claim} can't be prepared: it consumes from counter set {key[1]!r} of pool "
+            f"{key[0]!r}, which is not offered by the driver, and its counters are unknown"
+            for key in sorted(_find_counter_uses(wanted, ()))
             if key not in counter_sets
         ),
     ]
 
 
-def _taken(wanted: HoldingClaim, others: Iterable[HoldingClaim]) -> Iterator[str]:
-    seen: dict[tuple[str, str], list[tuple[str, DeviceId]]] = {_device(hold): [] for hold in wanted.holds}
+def _check_devices(wanted: HoldingClaim, others: Iterable[HoldingClaim]) -> Iterator[str]:
+    seen: dict[tuple[str, str], list[tuple[str, DeviceHold]]] = {_device_key(hold): [] for hold in wanted.holds}
     for holder in (*others, wanted):
         for hold in holder.holds:
-            users = None if hold.admin_access else seen.get(_device(hold))
+            users = None if hold.admin_access else seen.get(_device_key(hold))
             if users is None:
                 continue
             if holder is wanted:
                 yield from (
-                    f"device {hold.id} is prepared for claim {claim}, so not for claim {wanted.claim}"
+                    f"device {hold.id} is prepared for claim {claim} and can't be prepared for claim "
+                    f"{wanted.claim}"
                     for claim, other in users
-                    if not _separate_shares(hold.id, other)
+                    if not _are_separate_shares(hold.id, other.id) and not (hold.shareable and other.shareable)
                 )
-            users.append((holder.claim, hold.id))
+            users.append((holder.claim, hold))
 
 
-def _device(hold: DeviceHold) -> tuple[str, str]:
+def _device_key(hold: DeviceHold) -> tuple[str, str]:
     return hold.id.pool, hold.id.device
 
 
-def _separate_shares(one: DeviceId, other: DeviceId) -> bool:
+def _are_separate_shares(one: DeviceId, other: DeviceId) -> bool:
     return bool(one.share_id and other.share_id and one.share_id != other.share_id)
 
 
-def _uses(wanted: HoldingClaim, others: Iterable[HoldingClaim]) -> dict[tuple[str, str], list[_Use]]:
-    """Return the uses of each counter set that the wanted devices consume; a shared device counts once."""
+def _find_counter_uses(
+    wanted: HoldingClaim, others: Iterable[HoldingClaim]
+) -> dict[tuple[str, str], list[_Use]]:
+    """Return the uses of each counter set that the wanted devices consume; shares of a device count once."""
     touched = {
         (hold.id.pool, consumption.counter_set)
         for hold in wanted.holds
@@ -133,7 +137,7 @@ def _uses(wanted: HoldingClaim, others: Iterable[HoldingClaim]) -> dict[tuple[st
     counted: set[tuple[str, str]] = set()
     for holder in (*others, wanted) if touched else ():
         for hold in holder.holds:
-            device = _device(hold)
+            device = _device_key(hold)
             if hold.admin_access or device in counted:
                 continue
             counted.add(device)
@@ -143,28 +147,28 @@ def _uses(wanted: HoldingClaim, others: Iterable[HoldingClaim]) -> dict[tuple[st
     return uses
 
 
-def _overdrawn(
+def _check_counters(
     claim: str, key: tuple[str, str], uses: Sequence[_Use], counter_sets: CounterSets
 ) -> Iterator[str]:
     counter_set = counter_sets.get(key)
     if counter_set is None:
-        return  # one of the `unknowns`
+        return  # reported by `find_unknowns`
     for name, counter in counter_set.counters.items():
         users = [use for use in uses if name in use.consumption.counters]
         if not any(use.claim == claim for use in users):
             continue
-        # The sum starts with the first value, because the total is printed in its unit.
+        # The sum starts with the first value, because messages print the total in the unit of that value.
         first, *rest = (use.consumption.counters[name].value for use in users)
         total = sum(rest, first)
         if total > counter.value:
             others = ", ".join(sorted({use.claim for use in users} - {claim})) or "no other claim"
             yield (
                 f"counter {name!r} of counter set {key[1]!r} in pool {key[0]!r} would be overdrawn: "
-                f"claim {claim} and {others} together take {total} of {counter.value}"
+                f"claim {claim} and {others} together consume {total} of {counter.value}"
             )
 
 
-def _incompatible(claim: str, key: tuple[str, str], uses: Sequence[_Use]) -> Iterator[str]:
+def _check_groups(claim: str, key: tuple[str, str], uses: Sequence[_Use]) -> Iterator[str]:
     if not uses:
         return
     first, *rest = uses
@@ -176,42 +180,44 @@ def _incompatible(claim: str, key: tuple[str, str], uses: Sequence[_Use]) -> Ite
             yield (
                 f"device {use.device} of claim {use.claim} has no compatibility group in common with device "
                 f"{first.device} of claim {first.claim} on counter set {key[1]!r} in pool {key[0]!r}: "
-                f"{_groups(groups)} against {_groups(common)}, so claim {claim} can't be prepared"
+                f"{_format_groups(groups)} and {_format_groups(common)}; claim {claim} can't be prepared"
             )
             return
         common &= groups
 
 
-def _groups(groups: set[str]) -> str:
+def _format_groups(groups: set[str]) -> str:
     return ", ".join(sorted(groups)) or "none"
 
 
-def _capacities_overdrawn(
+def _check_capacities(
     wanted: HoldingClaim, others: Sequence[HoldingClaim], capacities: Capacities
 ) -> Iterator[str]:
-    """Yield why the wanted shares cannot be prepared beside those of other claims, one sentence a reason.
+    """Yield a sentence for each reason why the wanted shares cannot be prepared with other claims' shares.
 
-    If a capacity is unknown, one share of it is prepared as allocated, and a second one is rejected.
+    If the amount of a capacity is unknown, the first share that uses the capacity is accepted, and a second
+    share is rejected.
     """
     for pool, device in sorted({(h.id.pool, h.id.device) for h in wanted.holds if _is_share(h)}):
-        # A capacity's name may include the driver's domain; one spelling for each is enough for a comparison.
+        # A capacity's name may include the driver's domain, or omit it. Both spellings are compared in the same
+        # form.
         known = {
             qualify(name, wanted.holds[0].id.driver): capacity.value
             for name, capacity in capacities.get((pool, device), {}).items()
         }
-        for name, uses in _capacity_uses((*others, wanted), pool, device).items():
+        for name, uses in _find_capacity_uses((*others, wanted), pool, device).items():
             if any(claim == wanted.claim for claim, _ in uses):
-                yield from _capacity_overdrawn(wanted.claim, f"{pool}/{device}", name, uses, known.get(name))
+                yield from _check_capacity(wanted.claim, f"{pool}/{device}", name, uses, known.get(name))
 
 
 def _is_share(hold: DeviceHold) -> bool:
     return bool(hold.id.share_id) and not hold.admin_access
 
 
-def _capacity_uses(
+def _find_capacity_uses(
     holders: Iterable[HoldingClaim], pool: str, device: str
 ) -> dict[str, list[tuple[str, Quantity]]]:
-    """Return the claims that use each capacity of the device, with the amount."""
+    """Return the claims that use each capacity of the device, and the amount that each claim uses."""
     uses: dict[str, list[tuple[str, Quantity]]] = {}
     for holder in holders:
         for hold in holder.holds:
@@ -221,7 +227,7 @@ def _capacity_uses(
     return uses
 
 
-def _capacity_overdrawn(
+def _check_capacity(
     claim: str, device: str, name: str, uses: Sequence[tuple[str, Quantity]], available: Quantity | None
 ) -> Iterator[str]:
     others = ", ".join(sorted({each for each, _ in uses} - {claim})) or "no other claim"
@@ -230,11 +236,11 @@ def _capacity_overdrawn(
     if available is None:
         if rest:
             yield (
-                f"it is not known how much capacity {name} device {device} has, of which claim {claim} and "
-                f"{others} together take {total}: claim {claim} can't be prepared"
+                f"claim {claim} can't be prepared: it consumes capacity {name} of device {device}, whose "
+                f"amount is unknown; together with {others} it consumes {total}"
             )
     elif total > available:
         yield (
             f"capacity {name} of device {device} would be overdrawn: "
-            f"claim {claim} and {others} together take {total} of {available}"
+            f"claim {claim} and {others} together consume {total} of {available}"
         )

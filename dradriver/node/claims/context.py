@@ -1,18 +1,20 @@
-"""The dependencies of every operation on a claim: built once for a process, and shared."""
+"""The dependencies that all operations on claims share; a process builds them once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from dradriver.aio.tasks import settled
+from dradriver.aio.tasks import await_thread
 from dradriver.driver.base import Driver
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node.claims.acceptance import Acceptance
 from dradriver.node.claims.operations import Operations
-from dradriver.node.crash_points import Observer, unobserved
+from dradriver.node.crash_points import Observer, observe_nothing
+from dradriver.node.devices.attachment_wait import ClaimChanges
 from dradriver.node.devices.inventory import DiscoveredDevices
-from dradriver.node.devices.shared_pools import LookUpPools, nowhere
+from dradriver.node.devices.shared_pools import LookUpPools, look_up_nothing
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.errors import InProgressError
 from dradriver.node.files.claim_files import ClaimFiles
@@ -20,11 +22,13 @@ from dradriver.node.state.locks import ClaimLocks
 from dradriver.node.state.records import ClaimRecord, ClaimRef
 from dradriver.node.state.store import StateStore
 
-__all__ = ["ClaimContext", "Stores"]
+__all__ = ["ClaimContext", "Stores", "note_nothing"]
 
 T = TypeVar("T")
 
-_FILE_THREADS: Final = 8
+
+async def note_nothing(_record: ClaimRecord, _seen: ResourceClaim) -> None:
+    """Do nothing: the driver has no usage note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +40,9 @@ class Stores:
     locks: ClaimLocks
 
 
-def _ignore(record: ClaimRecord) -> None:
-    """Default callback: does nothing."""
-
-
-def _file_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="claim-files")
-
-
 @dataclass(frozen=True, kw_only=True)
 class ClaimContext:
-    """The parts of a node that prepare and unprepare claims; `await drain()`, then `close()`.
+    """The objects with which claims are prepared and unprepared; call `await drain()` and `close()` at the end.
 
     Attributes:
         calls: calls the driver.
@@ -54,13 +50,18 @@ class ClaimContext:
         inventory: the discovered devices.
         stores: the prepared state, the claims' files and locks.
         deadline: seconds after which a call is answered even if its work continues.
-        observe: called after each side effect.
+        observe: called after each side effect on a claim.
         on_prepared: called with each claim that the driver has just prepared.
-        look_up_pools: finds pools of this driver that are published elsewhere.
-        state_complete: set while the state has every prepared claim of this node. Nothing is prepared before
-            that.
+        note_use: called with the record of a claim, and with the claim that was recorded, before the driver is
+            called for it. It returns when the node's usage note lists the claim's devices of shared pools, and
+            the allocation still stands.
+        look_up_pools: finds those of this driver's pools that the control plane publishes.
+        changes: waits for changes of claims whose devices are not attached yet. None, for tests without an API
+            server: the prepare of such a claim is answered immediately.
+        state_complete: set while the state has every prepared claim of this node. While it is not set, no claim
+            is prepared.
         operations: the work in progress.
-        acceptance: checks claims against the recorded ones.
+        acceptance: checks a claim against the recorded claims.
         threads: run file operations outside transactions.
     """
 
@@ -69,13 +70,15 @@ class ClaimContext:
     inventory: DiscoveredDevices
     stores: Stores
     deadline: float = 40.0
-    observe: Observer = unobserved
-    on_prepared: Callable[[ClaimRecord], None] = _ignore
-    look_up_pools: LookUpPools = nowhere
+    observe: Observer = observe_nothing
+    on_prepared: Callable[[ClaimRecord], None] = lambda _: None
+    note_use: Callable[[ClaimRecord, ResourceClaim], Awaitable[None]] = note_nothing
+    look_up_pools: LookUpPools = look_up_nothing
+    changes: ClaimChanges | None = None
     state_complete: asyncio.Event = field(default_factory=asyncio.Event)
     operations: Operations = field(default_factory=Operations)
     acceptance: Acceptance = field(init=False)
-    threads: ThreadPoolExecutor = field(default_factory=_file_threads)
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "claim-files"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "acceptance", Acceptance(self.driver.name, self.inventory))
@@ -85,11 +88,12 @@ class ClaimContext:
         """Return the author's driver."""
         return self.calls.driver
 
-    async def until_state_complete(self, kind: str, ref: ClaimRef, seconds: float) -> float:
+    async def wait_for_complete_state(self, kind: str, ref: ClaimRef, seconds: float) -> float:
         """Wait until the state has every prepared claim of this node.
 
-        A caller waits before its work begins. Rebuilding also works on claims, and must not wait for a caller
-        that waits for the rebuilding.
+        A caller must call this before its operation begins, because the rebuild also runs operations on claims.
+        If an operation waited for the rebuild, and the rebuild waited for that operation, both would wait
+        forever.
 
         Args:
             kind: `prepare` or `unprepare`, for the message.
@@ -100,7 +104,7 @@ class ClaimContext:
             The remaining seconds.
 
         Raises:
-            InProgressError: the state is still not complete; call again.
+            InProgressError: the state is still not complete. The caller must retry.
         """
         if self.state_complete.is_set():
             return seconds
@@ -111,22 +115,24 @@ class ClaimContext:
                 await self.state_complete.wait()
         except TimeoutError:
             raise InProgressError(
-                f"{kind} of claim {ref} has to wait: rebuilding the prepared state, waiting for the API server "
-                "or for the driver's prepared_claims()"
+                f"{kind} of claim {ref} waits: the prepared state is being rebuilt, which needs the API server "
+                "and the driver's prepared_claims()"
             ) from None
         return until - clock()
 
-    async def in_thread(self, work: Callable[..., T], *arguments: object) -> T:
-        """Run work that blocks on the disk in a thread; a canceled caller waits for its end.
+    async def run_in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        """Run `work` in a thread; even a canceled caller waits until `work` has ended.
+
+        `work` may block on the disk.
 
         Returns:
             The result of `work`.
         """
         loop = asyncio.get_running_loop()
-        return await settled(loop.run_in_executor(self.threads, work, *arguments))
+        return await await_thread(loop.run_in_executor(self.threads, work, *arguments))
 
     async def drain(self, seconds: float) -> None:
-        """Let work in flight end; the next process adopts work that has not ended after `seconds`."""
+        """Let operations in progress end, and cancel them after `seconds`; the next process continues them."""
         await self.operations.drain(seconds)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Look up claims in the API server, and extract the part that concerns the driver of this node."""
+"""Look up claims in the API server, and extract their devices of this driver."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -7,16 +7,18 @@ from typing import Final
 
 from dradriver.driver.base import Driver
 from dradriver.driver.claim import AllocatedDevice, Claim
-from dradriver.driver.code_places import defined_at
-from dradriver.driver.config import Config, decode_config
+from dradriver.driver.configuration.config import Config, decode_config
+from dradriver.driver.source_locations import find_definition
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube.errors import ApiError, NotFound
 from dradriver.kube.resources import CLAIMS
+from dradriver.model.classic.handles import JoinedHandle, is_handle, join_handle
+from dradriver.model.encoding.codec import canonical, rfc3339
 from dradriver.model.names import dns_label
 from dradriver.model.resource.claim import POD_CLAIM_ANNOTATION, AllocationConfig, DeviceResult, ResourceClaim
 from dradriver.model.resource.recorded_groups import GroupsBySet, groups_in_force
 from dradriver.node.api import Api, Getter
-from dradriver.node.claims.driver_results import listed_claims
+from dradriver.node.claims.driver_results import check_listed_claims
 from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.errors import ClaimError, InvalidConfigError
@@ -27,11 +29,11 @@ __all__ = [
     "AllocatedClaim",
     "ClaimLookup",
     "NodeClaims",
-    "allocated_claim",
     "claim_ref",
-    "driver_claim",
     "is_bound",
-    "runs_on",
+    "is_usable_on",
+    "to_allocated_claim",
+    "to_driver_claim",
 ]
 
 _LOOKUPS: Final = 32
@@ -43,7 +45,7 @@ def claim_ref(claim: ResourceClaim) -> ClaimRef:
 
 
 class ClaimLookup:
-    """Looks claims up, a bounded number at once, because each lookup may use its own connection.
+    """Looks up claims; the number of concurrent lookups is limited, because each may open a connection.
 
     Args:
         client: the API server.
@@ -57,33 +59,33 @@ class ClaimLookup:
         """Return the claim that has this name now.
 
         Raises:
-            NotFound: there is none.
+            NotFound: no claim has this name.
             ApiError: the API server did not answer.
             InvalidObjectError: the answer is not a claim.
         """
         async with self._free:
             return await self._client.get(CLAIMS, ref.name, ref.namespace, into=ResourceClaim)
 
-    async def meant(self, ref: ClaimRef) -> ResourceClaim:
+    async def get_by_uid(self, ref: ClaimRef) -> ResourceClaim:
         """Return the claim with the UID that the kubelet sent.
 
         Raises:
-            ClaimError: it does not exist, or another claim has its name now.
+            ClaimError: the claim does not exist, or another claim has its name now.
             DraError: the API server did not answer, or the answer is not a claim.
         """
         try:
             claim = await self.get(ref)
         except NotFound:
-            raise ClaimError(f"claim {ref} does not exist (any more)") from None
+            raise ClaimError(f"claim {ref} does not exist") from None
         except ApiError as error:
-            raise DraError(f"claim {ref} can't be looked up: {error}") from error
+            raise DraError(f"claim {ref} cannot be looked up: {error}") from error
         if claim.metadata.uid != ref.uid:
-            raise ClaimError(f"claim {ref} was replaced by one of the same name with UID {claim.metadata.uid}")
+            raise ClaimError(f"claim {ref} was replaced by another one with UID {claim.metadata.uid}")
         return claim
 
 
 class NodeClaims:
-    """The claims with devices of one driver on one node, from the API server and from the driver.
+    """Lists the claims with devices of one driver on one node, as the API server and the driver report them.
 
     Args:
         client: the API server.
@@ -100,8 +102,8 @@ class NodeClaims:
         self._node = node
         self._failures = failures
 
-    async def still_here(self, ref: ClaimRef) -> bool:
-        """Return whether the API server has the claim, allocated for this node and this driver.
+    async def is_still_allocated(self, ref: ClaimRef) -> bool:
+        """Return whether the claim exists, and is allocated devices of this driver for this node.
 
         Raises:
             DraError: the API server did not answer.
@@ -112,36 +114,35 @@ class NodeClaims:
             return False
         return claim.metadata.uid == ref.uid and self._is_ours(claim)
 
-    async def listed(self) -> tuple[list[ResourceClaim], Mapping[str, DraError]]:
-        """Return the claims with devices of this driver that can be used here, and those that cannot be read.
+    async def list_claims(self) -> tuple[list[ResourceClaim], Mapping[str, DraError]]:
+        """Return the claims with devices of this driver for this node, and the claims that cannot be read.
 
         Raises:
             DraError: the API server did not answer.
         """
         listing = await self._client.list(CLAIMS, into=ResourceClaim)
         for key, error in listing.unreadable.items():
-            self._failures.report("collect", f"claim {key} can't be read", error)
+            self._failures.report("collect", f"claim {key} cannot be read", error)
         return [claim for claim in listing.items if self._is_ours(claim)], listing.unreadable
 
-    async def known_to_driver(self) -> set[str]:
+    async def list_prepared_by_driver(self) -> set[str]:
         """Return the UIDs of the claims that the driver's hardware records as prepared.
 
         Raises:
             DraError: the driver's `prepared_claims()` failed.
         """
         method = self._driver.prepared_claims
-        return listed_claims(self._driver.name, await self._calls.call(method), defined_at(method))
+        return check_listed_claims(self._driver.name, await self._calls.call(method), find_definition(method))
 
     def _is_ours(self, claim: ResourceClaim) -> bool:
-        return any(result.driver == self._driver.name for result in claim.results) and runs_on(
-            claim, self._node
-        )
+        driver = self._driver.name
+        return is_usable_on(claim, self._node) and any(result.driver == driver for result in claim.results)
 
 
-def runs_on(claim: ResourceClaim, node: str) -> bool:
-    """Return whether the claim's allocation can be used on the node, judged by the node's name only.
+def is_usable_on(claim: ResourceClaim, node: str) -> bool:
+    """Return whether the node can use the claim's allocation; only the node's name is compared.
 
-    Labels are ignored, because they may have changed since the scheduling decision.
+    Node labels are ignored, because they may have changed since the scheduling decision.
     """
     selector = claim.allocation.node_selector if claim.allocation else None
     if selector is None:
@@ -154,27 +155,29 @@ def runs_on(claim: ResourceClaim, node: str) -> bool:
 
 
 def is_bound(claim: ResourceClaim) -> bool:
-    """Return whether the claim's allocation names the nodes that can use it."""
+    """Return whether the claim's allocation names specific nodes."""
     selector = claim.allocation.node_selector if claim.allocation else None
     return selector is not None and any(term.match_fields for term in selector.node_selector_terms)
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatedClaim:
-    """A claim that is allocated for this node, reduced to one driver.
+    """A claim that is allocated for this node, with the devices of one driver only.
 
     Attributes:
-        record: the record to write. The consumed counters of its devices are not known yet.
-        groups: for each device of the record, the compatibility groups that the claim records, by counter set.
-            None for a claim without such a record (KEP-5963).
+        record: the record to write. It does not have the consumed counters of the devices yet.
+        groups: for each device of the record, the compatibility groups in the allocation result, by counter
+            set. None if the allocation result has no groups (KEP-5963).
+        claim: the claim from the API server.
     """
 
     record: ClaimRecord
     groups: tuple[GroupsBySet | None, ...]
+    claim: ResourceClaim
 
 
-def allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedClaim:
-    """Reduce an allocated claim to one driver.
+def to_allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedClaim:
+    """Extract the devices of one driver from an allocated claim.
 
     Args:
         claim: the claim from the API server.
@@ -182,12 +185,13 @@ def allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedCl
         node: the node's name.
 
     Raises:
-        ClaimError: the claim is not allocated, or is allocated for another node.
+        ClaimError: the claim is not allocated, is allocated for another node, or has a handle of a controller
+            that is incomplete or of another claim.
     """
     ref = claim_ref(claim)
     if claim.allocation is None:
         raise ClaimError(f"claim {ref} is not allocated (status.allocation is not set)")
-    if not runs_on(claim, node):
+    if not is_usable_on(claim, node):
         raise ClaimError(f"claim {ref} is not allocated for node {node} (status.allocation.nodeSelector)")
     configs = claim.allocation.devices.config
     recorded_groups = groups_in_force(claim.allocation)
@@ -196,25 +200,55 @@ def allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedCl
         for result, groups in zip(claim.results, recorded_groups, strict=True)
         if result.driver == driver
     ]
+    handles = [_join_handle(claim, result, configs) for result, _ in ours]
+    data = list(dict.fromkeys(handle.data for handle in handles if handle is not None))
     return AllocatedClaim(
         ClaimRecord(
             uid=ref.uid,
             namespace=ref.namespace,
             name=ref.name,
-            pod_claim=_pod_claim(claim),
-            devices=[_device(result, configs) for result, _ in ours],
+            pod_claim=_read_pod_claim(claim),
+            devices=[
+                _record_device(claim, result, configs, handle, data)
+                for (result, _), handle in zip(ours, handles, strict=True)
+            ],
+            allocated=rfc3339(moment) if (moment := claim.allocation.allocation_timestamp) else "",
+            handles=data,
         ),
         tuple(groups for _, groups in ours),
+        claim,
     )
 
 
-def _pod_claim(claim: ResourceClaim) -> str:
-    """Return the pod-claim name from a claim's annotation; it names a path, and users may write any value."""
+def _read_pod_claim(claim: ResourceClaim) -> str:
+    """Return the pod-claim name from a claim's annotation; empty if it is not a DNS label.
+
+    Users can write the annotation, and the name becomes part of a path.
+    """
     name = claim.metadata.annotations.get(POD_CLAIM_ANNOTATION, "")
     return "" if dns_label(name) else name
 
 
-def _device(result: DeviceResult, configs: Sequence[AllocationConfig]) -> RecordedDevice:
+def _join_handle(
+    claim: ResourceClaim, result: DeviceResult, configs: Sequence[AllocationConfig]
+) -> JoinedHandle | None:
+    """Return the controller's handle for a device; None if no controller has allocated it."""
+    covering = (config for config in configs if config.covers(result.request))
+    try:
+        return join_handle(covering, result.driver, claim.metadata.uid)
+    except InvalidObjectError as error:
+        raise ClaimError(f"claim {claim_ref(claim)}: request {result.request}: {error}") from None
+
+
+def _record_device(
+    claim: ResourceClaim,
+    result: DeviceResult,
+    configs: Sequence[AllocationConfig],
+    handle: JoinedHandle | None,
+    handles: Sequence[bytes],
+) -> RecordedDevice:
+    status = claim.device_status(result.id)
+    data = status.data_object if status is not None else None
     return RecordedDevice(
         request=result.request,
         pool=result.pool,
@@ -224,35 +258,43 @@ def _device(result: DeviceResult, configs: Sequence[AllocationConfig]) -> Record
         consumed_capacity=result.consumed_capacity,
         parameters=[
             bytes(config.opaque.parameters).decode()
-            # A stable sort: classes first, then the claim, each in the order of the API.
+            # The sort is stable: first the parameters of classes, then of the claim, each group in API order.
             for config in sorted(configs, key=lambda config: config.source != "FromClass")
             if config.opaque is not None
             and config.opaque.driver == result.driver
             and config.covers(result.request)
+            and not is_handle(config, result.driver)
         ],
-        consumes_unknown=True,
+        # A device of a controller's allocation is in no slice, so it consumes no counters.
+        consumes_unknown=handle is None,
+        data="" if data is None else canonical(data).decode(),
+        handle=None if handle is None else handles.index(handle.data),
+        shareable=handle is not None and handle.shareable,
     )
 
 
-def driver_claim(record: ClaimRecord, driver: Driver, inventory: DiscoveredDevices, *, strict: bool) -> Claim:
+def to_driver_claim(
+    record: ClaimRecord, driver: Driver, inventory: DiscoveredDevices, *, strict: bool
+) -> Claim:
     """Return the claim in the form that its driver receives.
 
     Args:
         record: the claim.
-        driver: the driver. Its `configs` are the known classes of configuration.
+        driver: the driver. Its `configs` are the classes to decode the parameters with.
         inventory: finds the devices.
-        strict: True: unknown fields are errors, for users' input. False: for data that another version has
-            stored.
+        strict: whether unknown fields are errors. True for users' input; False for records, which another
+            version of the driver may have stored.
 
     Raises:
         InvalidConfigError: the driver does not accept the configuration. The message names the field.
     """
 
-    def allocated(device: RecordedDevice) -> AllocatedDevice:
+    def convert(device: RecordedDevice) -> AllocatedDevice:
         configs = _decode_configs(device, driver.configs, record.ref, strict=strict)
-        return device.allocated(inventory.device(device.pool, device.device), configs)
+        found = inventory.device(device.pool, device.device)
+        return device.to_allocated_device(found, configs, record.handle_of(device))
 
-    return Claim(record.uid, record.namespace, record.name, tuple(map(allocated, record.devices)))
+    return Claim(record.uid, record.namespace, record.name, tuple(map(convert, record.devices)))
 
 
 def _decode_configs(

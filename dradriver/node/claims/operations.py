@@ -1,8 +1,9 @@
-"""Work on claims that may outlast the call that requested it.
+"""Run work on claims, even if the work takes longer than the call that requested it.
 
-At most one operation for each claim runs in this process. It is a separate task. A caller may give up, or be
-answered after its deadline that work is in progress; the task continues, and the next caller with the same
-request joins it. If an operation fails while no caller waits, the next caller gets the error.
+At most one operation for each claim runs in this process, as a separate task. If a caller gives up, or its
+deadline passes, the task continues. At the deadline the caller gets an `InProgressError`. The next caller with
+the same request waits for the running task. If an operation fails while no caller waits, the next caller gets
+the error.
 """
 
 import asyncio
@@ -14,18 +15,18 @@ from typing import Any, TypeVar
 from dradriver.aio.tasks import end
 from dradriver.errors import DraError
 from dradriver.node.errors import InProgressError
-from dradriver.node.reporting.redaction import where
+from dradriver.node.reporting.redaction import format_origin
 from dradriver.node.state.records import ClaimRecord, ClaimRef
 
-__all__ = ["OperationProgress", "Operations", "device_names"]
+__all__ = ["OperationProgress", "Operations", "format_devices"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-def device_names(record: ClaimRecord) -> str:
-    """Return the devices of a claim in the form of `OperationProgress` and messages."""
+def format_devices(record: ClaimRecord) -> str:
+    """Return the names of a claim's devices, for `OperationProgress` and messages."""
     names = ", ".join(device.device for device in record.devices)
     return f"{'device' if len(record.devices) == 1 else 'devices'} {names}" if names else "an unknown claim"
 
@@ -35,9 +36,9 @@ class OperationProgress:
 
     def __init__(self) -> None:
         self._clock = asyncio.get_running_loop().time
-        self.at("waiting for the claim's lock")
+        self.enter("waiting for the claim's lock")
 
-    def at(self, step: str) -> None:
+    def enter(self, step: str) -> None:
         """Record that the operation has reached this step."""
         self._step, self._since = step, self._clock()
 
@@ -52,23 +53,23 @@ class _Operation:
     subject: object
     progress: OperationProgress
     task: asyncio.Task[Any]
-    listeners: int = 0
-    waiting: list[asyncio.Future[None]] = field(default_factory=list)
+    callers: int = 0
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
 
-    def is_about(self, kind: str, subject: object) -> bool:
+    def matches(self, kind: str, subject: object) -> bool:
         return self.kind == kind and self.subject == subject
 
-    async def ended(self, deadline: float) -> None:
+    async def wait(self, deadline: float) -> None:
         """Wait for the end of the operation, until `deadline` on the loop's clock."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        self.waiting.append(waiter)
+        self.waiters.append(waiter)
         timer = loop.call_at(deadline, _wake, waiter)
         try:
             await waiter
         finally:
             timer.cancel()
-            self.waiting.remove(waiter)
+            self.waiters.remove(waiter)
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:
@@ -77,7 +78,7 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Operations:
-    """The operations in progress; call `await drain()` at the end."""
+    """Runs operations on claims; call `await drain()` at the end."""
 
     def __init__(self) -> None:
         self._current: dict[str, _Operation] = {}
@@ -90,32 +91,33 @@ class Operations:
         work: Callable[[OperationProgress], Coroutine[Any, Any, T]],
         seconds: float,
     ) -> T:
-        """Return the result of `work`, or of the same operation that is already running.
+        """Return the result of `work`, or of an equal operation that is already running.
 
         Args:
-            kind: `prepare` or `unprepare`. Another kind of operation on the claim must end first.
+            kind: `prepare` or `unprepare`. The call waits until a running operation of the other kind has
+                ended.
             ref: the claim.
-            subject: the input of the operation. An operation of the same kind with another subject must end
-                first.
-            work: started if needed.
+            subject: the input of the operation. The call waits until a running operation with another subject
+                has ended.
+            work: started as a task, unless an equal operation runs already.
             seconds: maximum time to wait.
 
         Raises:
-            InProgressError: the operation takes longer and continues.
+            InProgressError: the operation takes longer than `seconds`, and continues.
             Exception: the exception of `work`.
         """
         deadline = asyncio.get_running_loop().time() + seconds
-        while (running := self._current.get(ref.uid)) and not running.is_about(kind, subject):
+        while (running := self._current.get(ref.uid)) and not running.matches(kind, subject):
             await self._wait(running, deadline)
         operation = running or self._start(kind, ref, subject, work)
         await self._wait(operation, deadline)
         if operation.task.cancelled():
-            raise InProgressError(f"{kind} of claim {ref} was interrupted, the driver is stopping")
+            raise InProgressError(f"{kind} of claim {ref} was interrupted: the driver is stopping")
         outcome: T = operation.task.result()
         return outcome
 
     async def drain(self, seconds: float) -> None:
-        """Let operations end, and cancel those that have not ended after `seconds`."""
+        """Let operations end; cancel the operations that have not ended after `seconds`."""
         await end({operation.task for operation in self._current.values()}, seconds)
 
     def _start(
@@ -129,34 +131,34 @@ class Operations:
         task = asyncio.create_task(work(progress), name=f"{kind} {ref}")
         operation = _Operation(kind, ref, subject, progress, task)
         self._current[ref.uid] = operation
-        task.add_done_callback(lambda _: self._ended(operation))
+        task.add_done_callback(lambda _: self._on_ended(operation))
         return operation
 
     async def _wait(self, operation: _Operation, deadline: float) -> None:
-        operation.listeners += 1
+        operation.callers += 1
         try:
             if not operation.task.done():
-                await operation.ended(deadline)
+                await operation.wait(deadline)
         finally:
-            operation.listeners -= 1
+            operation.callers -= 1
         if not operation.task.done():
             raise InProgressError(
-                f"{operation.kind} of claim {operation.ref} is still in progress ({operation.progress}); "
-                "it goes on in the background"
+                f"{operation.kind} of claim {operation.ref} is still in progress ({operation.progress}) "
+                "and continues in the background"
             )
         self._forget(operation)
 
-    def _ended(self, operation: _Operation) -> None:
-        for waiter in operation.waiting:
+    def _on_ended(self, operation: _Operation) -> None:
+        for waiter in operation.waiters:
             _wake(waiter)
-        if operation.listeners:
+        if operation.callers:
             return
         error = None if operation.task.cancelled() else operation.task.exception()
         if error is None:
             self._forget(operation)
         else:
-            told = error if isinstance(error, DraError) else where(error)
-            _log.warning("%s of claim %s failed in the background: %s", operation.kind, operation.ref, told)
+            reason = error if isinstance(error, DraError) else format_origin(error)
+            _log.warning("%s of claim %s failed in the background: %s", operation.kind, operation.ref, reason)
 
     def _forget(self, operation: _Operation) -> None:
         if self._current.get(operation.ref.uid) is operation:

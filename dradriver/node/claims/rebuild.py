@@ -1,16 +1,16 @@
-"""Rebuild the prepared state: afterwards it has every claim that may be prepared on this node.
+"""Rebuild the prepared state, so that it has every claim that is possibly prepared on this node.
 
-After the state file is opened, it is compared with the CDI specs and the driver. A disk may have lost the last
-writes, and SQLite then shows an older but consistent state. If a claim is missing in the file, the state is
-rebuilt, as for a new file.
+If the disk has lost the last writes, SQLite shows an older but consistent state, and reports no error.
+Therefore, after the state file is opened, it is compared with the CDI specs and the driver's
+`prepared_claims()`. If a claim is missing in the file, the state is rebuilt, as it is for a new file.
 
-| side effect                          | if the process dies right after it                       |
-|--------------------------------------|----------------------------------------------------------|
-| state marked incomplete              | the next start rebuilds it; nothing is prepared before   |
-| record of a claim that is gone ended | the same                                                 |
-| claim recorded as preparing          | the same; the record keeps its devices from other claims |
-| claim prepared again                 | the same                                                 |
-| state marked complete                | the state is complete                                    |
+| side effect                       | if the process dies right after it                                     |
+|-----------------------------------|------------------------------------------------------------------------|
+| state marked incomplete           | the next start rebuilds the state before any claim is prepared         |
+| unprepare of a claim that is gone | the next start rebuilds the state                                      |
+| claim recorded as preparing       | the next start rebuilds the state; other claims cannot get its devices |
+| claim prepared again              | the next start rebuilds the state                                      |
+| state marked complete             | the state is complete                                                  |
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from typing import Final
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node.claims.context import ClaimContext
-from dradriver.node.claims.lookup import NodeClaims, allocated_claim, is_bound
-from dradriver.node.claims.prepare import find_devices, prepare
+from dradriver.node.claims.lookup import NodeClaims, is_bound, to_allocated_claim
+from dradriver.node.claims.prepare import look_up_shared_pools, prepare
 from dradriver.node.claims.unprepare import forget, unprepare
 from dradriver.node.errors import ClaimError
 from dradriver.node.reporting.background_failures import BackgroundFailures
@@ -32,42 +32,44 @@ from dradriver.node.state.claim_states import ClaimEvent
 from dradriver.node.state.records import ClaimRef
 from dradriver.node.state.rows import Rows
 
-__all__ = ["Rebuilder", "hold"]
+__all__ = ["Rebuilder", "record_hold"]
 
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = (1.0, 60.0)
-_NAMED: Final = 5
+_MAX_UIDS: Final = 5
 
 
-async def hold(context: ClaimContext, claim: ResourceClaim) -> None:
-    """Record a claim that may be prepared, without a call of the driver, to keep its devices from others.
+async def record_hold(context: ClaimContext, claim: ResourceClaim) -> None:
+    """Record a claim that is possibly prepared, so that no other claim gets its devices.
+
+    The driver is not called.
 
     Raises:
-        DeviceInUseError: another claim is recorded for the devices. This claim is then not recorded.
+        DeviceInUseError: a recorded claim conflicts with this claim. This claim is not recorded.
         DraError: the claim is not for this node, or cannot be recorded.
     """
-    await context.inventory.ready(context.deadline)
-    allocated = allocated_claim(claim, context.driver.name, context.node)
-    with suppress(DraError):  # an unknown device keeps other claims away
-        await find_devices(context, allocated.record)
+    await context.inventory.wait_known(context.deadline)
+    allocated = to_allocated_claim(claim, context.driver.name, context.node)
+    with suppress(DraError):  # without the pools, the devices count as unknown and block other claims
+        await look_up_shared_pools(context, allocated.record)
 
     def work(rows: Rows) -> None:
         if rows.get(allocated.record.uid) is None:
-            rows.move(context.acceptance.held(allocated, rows), ClaimEvent.BEGIN_PREPARE)
+            rows.move(context.acceptance.check_hold(allocated, rows), ClaimEvent.BEGIN_PREPARE)
 
     async with context.stores.locks.hold(allocated.record.uid):
         await context.stores.state.write(work)
 
 
 class Rebuilder:
-    """Makes the prepared state complete.
+    """Makes the prepared state complete: adds every claim that is possibly prepared on this node.
 
     Args:
         context: the parts of the node.
-        claims: the claims of the API server and the driver.
+        claims: lists the claims of the API server and the driver.
         failures: reports failures.
-        on_lost: called with a sentence when the state has lost claims.
+        on_lost: called with a message when the state has lost claims.
     """
 
     def __init__(
@@ -84,74 +86,75 @@ class Rebuilder:
         self._state, self._files = context.stores.state, context.stores.files
 
     async def ensure_complete(self) -> None:
-        """Add every claim that may be prepared here to the state; nothing is prepared before that.
+        """Add every claim that is possibly prepared here to the state; until this is done, prepares wait.
 
-        If the process dies in between, the next one begins again: the state is marked incomplete before any
-        change, and marked complete at the very end.
+        If the process dies in between, the next process begins again: the state is marked incomplete before the
+        first change, and marked complete after the last change.
         """
         wait, longest = _RETRY_SECONDS
         while True:
             try:
-                if not await self._state.read(Rows.complete):
+                if not await self._state.read(Rows.is_complete):
                     self._context.state_complete.clear()
-                    await self._check()
-                    if not await self._state.read(Rows.marked_complete):
+                    await self._check_lost_claims()
+                    if not await self._state.read(Rows.is_marked_complete):
                         await self._rebuild()
                     await self._state.write(Rows.set_complete)
                 break
             except DraError as error:
-                what = f"prepared state is not complete yet, trying again in {wait:g} s"
-                self._failures.report("rebuild", what, error)
+                subject = f"prepared state is not complete yet, next attempt in {wait:g} s"
+                self._failures.report("rebuild", subject, error)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, longest)
         self._context.state_complete.set()
 
-    async def _check(self) -> None:
-        """Mark the state incomplete if a claim of the CDI specs or the driver is missing in it."""
-        if not await self._state.read(Rows.marked_complete):
+    async def _check_lost_claims(self) -> None:
+        """Mark the state incomplete if a claim has a CDI spec or is known to the driver, but has no record."""
+        if not await self._state.read(Rows.is_marked_complete):
             return
-        lost = await self._unrecorded()
+        lost = await self._find_unrecorded()
         if lost:  # another instance may have unprepared the claim meanwhile
-            lost &= await self._unrecorded()
+            lost &= await self._find_unrecorded()
         if lost:
-            told = (
-                "the prepared state has lost what was written last, and is rebuilt: of claims with UID "
-                f"{_some(lost)} there is a CDI spec, or the driver knows them, but no record"
+            message = (
+                "the prepared state has lost its last writes and is rebuilt: claims with a CDI spec, or "
+                f"that the driver reports, have no record: UID {_format_uids(lost)}"
             )
-            _log.error("%s", told)
-            self._on_lost(told)
+            _log.error("%s", message)
+            self._on_lost(message)
             await self._state.write(Rows.set_incomplete)
 
-    async def _unrecorded(self) -> set[str]:
-        """Return the claims that were prepared here, by specs or driver, and have no record.
+    async def _find_unrecorded(self) -> set[str]:
+        """Return the claims that have a CDI spec, or that the driver reports, but that have no record.
 
-        A claim's record is the first trace that is written and the last that is deleted. Therefore the records
-        are read last.
+        A claim's record is written before its spec, so the records are read last: if a claim is prepared while
+        this method runs, and its spec has been read, its record is read too.
         """
-        evidence = await self._evidence()
+        evidence = await self._find_evidence()
         return evidence - {row.uid for row in await self._state.read(Rows.all)}
 
-    async def _evidence(self) -> set[str]:
-        """Return the claims that were prepared here, by specs or driver."""
-        return await asyncio.to_thread(self._files.specs) | await self._claims.known_to_driver()
+    async def _find_evidence(self) -> set[str]:
+        """Return the claims that have a CDI spec, or that the driver reports as prepared."""
+        return await asyncio.to_thread(self._files.uids_of_specs) | await self._claims.list_prepared_by_driver()
 
     async def _rebuild(self) -> None:
-        """Find the claims that may be prepared here, from the API server, the specs and the driver.
+        """Find the claims that are possibly prepared here, from the API server, the specs and the driver.
 
-        Claims with a CDI spec, and claims that the driver reports, were prepared. The driver prepares them
-        again, which restores their answers, or unprepares them if the claim is gone. Other claims that are
-        reserved, and that only this node can use, may have been prepared. They keep their devices from other
-        claims until the kubelet calls for them or they are gone. The record of a claim stays if the claim still
-        has this allocation. A record that outlived its claim is ended first.
+        Claims with a CDI spec, and claims that the driver reports, were prepared. If such a claim still exists,
+        the driver prepares it again, which restores its answers. Otherwise the driver unprepares it. Claims
+        without such evidence are possibly prepared if they are reserved and allocated to specific nodes. They
+        are recorded, so that no other claim gets their devices until the kubelet prepares or unprepares them,
+        or they are gone. An existing record stays if its claim still has the recorded devices. Records of
+        claims that are gone are removed first.
         """
-        evidence = await self._evidence()
-        claims, unreadable = await self._claims.listed()
+        evidence = await self._find_evidence()
+        claims, unreadable = await self._claims.list_claims()
         prepared = [claim for claim in claims if claim.metadata.uid in evidence]
         gone = evidence - {claim.metadata.uid for claim in claims} if not unreadable else set()
         reserved = [claim for claim in claims if claim.status.reserved_for and is_bound(claim)]
         if evidence:
             _log.warning(
-                "rebuilding the prepared state: %d claims were prepared here, of which %d are gone",
+                "rebuilding the prepared state: %d claims were prepared here, %d of them are gone",
                 len(evidence),
                 len(gone),
             )
@@ -162,33 +165,35 @@ class Rebuilder:
             await attempt(unprepare(self._context, ClaimRef(uid), rebuilding=True), uid)
         for claim in (*prepared, *reserved):
             try:
-                await hold(self._context, claim)
+                await record_hold(self._context, claim)
             except (ClaimError, InvalidObjectError) as error:
                 self._failures.report("rebuild", f"claim {claim.ref} is not recorded", error)
         for claim in prepared:
             await attempt(prepare(self._context, claim, rebuilding=True), claim.ref)
 
     async def _end_stale(self, claims: Sequence[ResourceClaim], evidence: Collection[str]) -> None:
-        """End records of claims that neither the API server nor the specs nor the driver has any more.
+        """Unprepare recorded claims whose allocation is gone, if neither a CDI spec nor the driver has them.
 
-        Their end was lost. Another claim may have got their devices since then; in this case the driver is not
-        asked to unprepare them.
+        The disk has lost the write that deleted such a record. If another claim has got one of its devices
+        since then, the record is deleted without a call of the driver's `unprepare`.
         """
         allocated = {claim.metadata.uid: self._devices(claim) for claim in claims}
         attempt = partial(self._failures.attempt, "rebuild")
         for row in await self._state.read(Rows.all):
-            held = {(each.pool, each.device, each.share_id, each.admin_access) for each in row.record.devices}
+            held = {(hold.pool, hold.device, hold.share_id, hold.admin_access) for hold in row.record.devices}
             if row.uid in evidence or allocated.get(row.uid) == held:
                 continue
             ref = row.record.ref
+            # Another claim may have a shareable device too, and this claim's part of it must be released.
+            held -= {(each.pool, each.device, "", False) for each in row.record.devices if each.shareable}
             if any(held & devices for uid, devices in allocated.items() if uid != row.uid):
-                _log.warning("claim %s is gone, and its devices belong to another claim: forgetting it", ref)
+                _log.warning("claim %s is gone, another claim has its devices: deleting its record", ref)
                 await attempt(forget(self._context, ref), ref)
             else:
                 await attempt(unprepare(self._context, ref, rebuilding=True), ref)
 
     def _devices(self, claim: ResourceClaim) -> set[tuple[str, str, str, bool]]:
-        """Return this driver's devices of a claim: pool, name, share, and whether it is admin access."""
+        """Return the claim's devices of this driver: pool, name, share ID, and admin access."""
         return {
             (result.pool, result.device, result.share_id or "", result.admin_access is True)
             for result in claim.results
@@ -196,6 +201,6 @@ class Rebuilder:
         }
 
 
-def _some(uids: Collection[str]) -> str:
-    first = ", ".join(sorted(uids)[:_NAMED])
-    return f"{first} and {len(uids) - _NAMED} more" if len(uids) > _NAMED else first
+def _format_uids(uids: Collection[str]) -> str:
+    first = ", ".join(sorted(uids)[:_MAX_UIDS])
+    return f"{first} and {len(uids) - _MAX_UIDS} more" if len(uids) > _MAX_UIDS else first

@@ -1,18 +1,18 @@
-"""Publish election: of several instances (rolling update), the one that the kubelet registered last publishes.
+"""Publish election: of several instances (rolling update), only the one that registered last publishes.
 
-Two instances may have different inventories, and only one can be published. The state is in locks on bytes of
-one file (`node.state.byte_locks`), so it needs no repair when a process dies:
+Two instances may have different inventories, and only one inventory can be published. The state of the election
+consists of locks on bytes of one file (`node.state.byte_locks`), which the kernel releases when a process dies:
 
-| byte | holder of its lock                                                                    |
-|------|---------------------------------------------------------------------------------------|
-| 0    | the instance that is taking a ticket, for a moment                                    |
-| 1    | the instance that publishes; the next one waits until this one has stopped            |
-| n    | the instance with ticket n: registered and alive; a later one has a higher number     |
+| byte | holder of its lock                                                                            |
+|------|-----------------------------------------------------------------------------------------------|
+| 0    | an instance, while it takes a ticket                                                          |
+| 1    | the instance that publishes; the next instance waits until this instance has stopped          |
+| n    | the instance with ticket n, which is registered and alive; a later ticket has a higher number |
 
-The instance with the highest ticket publishes. A kill -9 of the publishing instance frees its bytes: the other
-instance finds that its own ticket is the highest and takes over. A kill -9 of the waiting instance changes
-nothing. The published slices stay in between. An instance that is stopped by a signal (SIGSTOP) keeps its
-ticket until its liveness probe ends it.
+The instance with the highest ticket publishes. If the publishing instance is killed, the kernel frees its
+bytes, and another instance finds that its own ticket is the highest and takes over. The published slices stay
+in the meantime. If a waiting instance is killed, nothing changes. If an instance is stopped by a signal
+(SIGSTOP), it keeps its ticket until its liveness probe fails and the kubelet kills it.
 """
 
 import asyncio
@@ -35,7 +35,10 @@ _TAKING, _PUBLISHING, _FIRST = 0, 1, 2
 
 
 class PublishElection:
-    """One instance's part in the election: `join()`, `leave()`, `run()` until canceled, then `close()`.
+    """Represents one instance in the election.
+
+    Call `run()`, which runs until it is canceled, and then `close()`. Call `join()` and `leave()` at any time
+    before `close()`.
 
     Raises:
         StateError: the lock file cannot be opened.
@@ -45,79 +48,79 @@ class PublishElection:
         self._file = byte_locks.open_lock_file(path)
         self._ticket: int | None = None
         self._wants_ticket = False
-        self._news = asyncio.Event()
-        self.waiting = False
-        """Whether another instance publishes now, and this one publishes after it."""
+        self._changed = asyncio.Event()
+        self.is_waiting = False
+        """Whether this instance waits until another instance stops publishing."""
 
     def join(self) -> None:
-        """Join: the kubelet has registered this instance, later than all others."""
+        """Let `run()` take the highest ticket, because the kubelet has just registered this instance."""
         self._wants_ticket = True
-        self._news.set()
+        self._changed.set()
 
     def leave(self) -> None:
-        """Leave: the kubelet has rejected this instance, or the instance is about to stop."""
+        """Give back the ticket, because the kubelet has rejected this instance or the instance is stopping."""
         self._wants_ticket = False
         if self._ticket is not None:
             byte_locks.free(self._file, self._ticket)
             self._ticket = None
-        self._news.set()
+        self._changed.set()
 
     @property
-    def succeeded(self) -> bool:
+    def has_successor(self) -> bool:
         """Return whether another instance was registered later than this one."""
-        return self._ticket is not None and byte_locks.next_locked(self._file, self._ticket + 1) is not None
+        return self._ticket is not None and byte_locks.find_locked(self._file, self._ticket + 1) is not None
 
     def close(self) -> None:
         """Close the file, which frees the instance's locks."""
         os.close(self._file)
 
     async def run(self, publish: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `publish` whenever this instance is elected, and cancel it when it no longer is.
+        """Run `publish` whenever this instance is elected, and cancel it when another instance is elected.
 
         Raises:
             Exception: the exception of `publish`.
         """
         while True:
-            await self._my_turn()
+            await self._wait_elected()
             task = asyncio.create_task(publish(), name="publisher")
             try:
-                while self._is_first() and not task.done():
-                    await self._pause()
+                while self._is_elected() and not task.done():
+                    await self._wait_change()
             finally:
                 await end({task})
                 byte_locks.free(self._file, _PUBLISHING)
             if task.done() and not task.cancelled():
                 task.result()
             if self._ticket is not None:
-                _log.info("another instance of the driver was registered later: it publishes from now on")
+                _log.info("another instance of the driver was registered later and publishes from now on")
 
-    async def _my_turn(self) -> None:
-        while not (self._is_first() and byte_locks.take(self._file, _PUBLISHING)):
-            if self._ticket is not None and not self.waiting:
-                _log.info("another instance of the driver publishes: waiting for its end")
-                self.waiting = True
-            await self._pause()
-        self.waiting = False
+    async def _wait_elected(self) -> None:
+        while not (self._is_elected() and byte_locks.take(self._file, _PUBLISHING)):
+            if self._ticket is not None and not self.is_waiting:
+                _log.info("another instance of the driver publishes: this one waits until it has stopped")
+                self.is_waiting = True
+            await self._wait_change()
+        self.is_waiting = False
 
-    async def _pause(self) -> None:
+    async def _wait_change(self) -> None:
         try:
             async with asyncio.timeout(_POLL_SECONDS):
-                await self._news.wait()
+                await self._changed.wait()
         except TimeoutError:
             pass
-        self._news.clear()
+        self._changed.clear()
 
-    def _is_first(self) -> bool:
+    def _is_elected(self) -> bool:
         if self._wants_ticket:
             self._take_ticket()
-        return self._ticket is not None and not self.succeeded
+        return self._ticket is not None and not self.has_successor
 
     def _take_ticket(self) -> None:
-        """Take a ticket higher than all held ones, then free the old one."""
+        """Take a ticket that is higher than all tickets in use, then free the old ticket."""
         if not byte_locks.take(self._file, _TAKING):
             return  # another instance is taking its ticket right now
         highest = self._ticket or _FIRST - 1
-        while (other := byte_locks.next_locked(self._file, highest + 1)) is not None:
+        while (other := byte_locks.find_locked(self._file, highest + 1)) is not None:
             highest = other
         if highest != self._ticket:
             byte_locks.take(self._file, highest + 1)

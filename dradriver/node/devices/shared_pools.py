@@ -1,4 +1,4 @@
-"""Pools that the control plane publishes, and whose devices this node's plugin prepares."""
+"""Look up pools that the control plane publishes, and whose devices this node's plugin prepares."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -13,38 +13,41 @@ from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node.api import Api
 
-__all__ = ["LookUpPools", "look_up_pools", "nowhere", "pools_of"]
+__all__ = ["LookUpPools", "build_pools", "look_up_nothing", "look_up_pools"]
 
 LookUpPools: TypeAlias = Callable[[Collection[str]], Awaitable[Sequence[Pool]]]
-"""Function that returns the published pools of these names; unpublished ones are omitted."""
+"""Function that takes pool names and returns the published pools of these names."""
 
 
-async def nowhere(_names: Collection[str]) -> Sequence[Pool]:
-    """Return no pools: without an API server nothing is published elsewhere."""
+async def look_up_nothing(_names: Collection[str]) -> Sequence[Pool]:
+    """Return no pools; for tests without an API server."""
     return ()
 
 
 def look_up_pools(client: Api, driver: str) -> LookUpPools:
-    """Return a function that lists the driver's slices that belong to no single node, in one call.
+    """Return a function that finds the driver's pools whose slices are not bound to one node by `nodeName`.
 
-    The slices are not watched: few nodes prepare such devices, and each of them rarely.
+    The function lists the slices in one call. The slices are not watched, because few nodes prepare devices of
+    such pools, and only rarely.
     """
 
     async def look_up(names: Collection[str]) -> Sequence[Pool]:
         try:
-            found = await client.list(SLICES, into=ResourceSlice, fields=f"spec.driver={driver},spec.nodeName=")
+            fields = f"spec.driver={driver},spec.nodeName="
+            slices = await client.list(SLICES, into=ResourceSlice, fields=fields)
         except ApiError as error:
-            told = ", ".join(sorted(names))
-            raise DraError(f"pool {told} of driver {driver} can't be looked up: {error}") from error
-        return pools_of(item for item in found.items if item.spec.pool.name in names)
+            pools = ", ".join(sorted(names))
+            raise DraError(f"pool {pools} of driver {driver} cannot be looked up: {error}") from error
+        return build_pools(item for item in slices.items if item.spec.pool.name in names)
 
     return look_up
 
 
-def pools_of(slices: Iterable[ResourceSlice]) -> list[Pool]:
-    """Return the pools of slices of any generation: the newest pool of each name, complete or not.
+def build_pools(slices: Iterable[ResourceSlice]) -> list[Pool]:
+    """Return the pools in these slices; if several generations have a device, the newest generation is used.
 
-    A claim may have been allocated from the generation before the one that is being written.
+    A pool may be incomplete. Devices of older generations are kept, because a claim may have been allocated
+    from the previous generation while the next generation is being written.
     """
     devices: defaultdict[str, dict[str, Device]] = defaultdict(dict)
     counter_sets: defaultdict[str, dict[str, CounterSet]] = defaultdict(dict)
@@ -53,5 +56,5 @@ def pools_of(slices: Iterable[ResourceSlice]) -> list[Pool]:
         devices[name].update((device.name, device) for device in item.spec.devices)
         counter_sets[name].update((each.name, each) for each in item.spec.shared_counters)
     return [
-        Pool(name, tuple(found.values()), tuple(counter_sets[name].values())) for name, found in devices.items()
+        Pool(name, tuple(own.values()), tuple(counter_sets[name].values())) for name, own in devices.items()
     ]

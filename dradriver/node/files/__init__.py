@@ -1,4 +1,4 @@
-"""The files of claims: written atomically, and safe against other processes in the same folders.
+"""The files of claims: written atomically, and protected from other processes that write to the folders.
 
 Modules:
 

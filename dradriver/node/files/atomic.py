@@ -1,24 +1,25 @@
-"""Read, write and remove files in folders that other processes can write to, too.
+"""Read, write and remove files in folders to which other processes can also write.
 
 The files are CDI specs, device metadata, locks and the prepared state.
 
-Whatever another process has put at one of our names, nothing outside the folder is written or read, and no
-thread blocks on it:
+Another process may have put something else at the path of one of these files. Even then, no file outside of the
+folder is read or written, and no thread blocks:
 
-| at the name                    | read              | written                 | lock file, state file  |
-|--------------------------------|-------------------|-------------------------|------------------------|
-| symlink, also a dangling one   | is not this file  | replaced, not followed  | set aside              |
-| FIFO, socket, device           | is not this file  | replaced, not opened    | set aside              |
-| empty directory                | is not this file  | replaced                | set aside              |
-| directory that is not empty    | is not this file  | an error that names it  | set aside              |
-| hard link to another file      | read              | replaced, not written   | set aside (state file) |
-| a file that is too long        | not read          | replaced                |                        |
+| what is at the path         | if read  | if written                     | if lock or state file |
+|-----------------------------|----------|--------------------------------|-----------------------|
+| symlink, even if dangling   | rejected | replaced, not followed         | set aside             |
+| FIFO, socket, device        | rejected | replaced, not opened           | set aside             |
+| empty directory             | rejected | replaced                       | set aside             |
+| directory that is not empty | rejected | error with the path            | set aside             |
+| hard link to another file   | read     | replaced, other file unchanged | state file: set aside |
+| file that is too long       | rejected | replaced                       | used                  |
 
-The folder itself may be a symlink: it is configured, and `/var/run` is a symlink to `/run`. Symlinks below it,
-such as in the folders of device metadata, are not followed.
+The folder itself may be a symlink, because its path is configured, and `/var/run` is a symlink to `/run`.
+Symlinks below the folder, such as in the folders of device metadata, are not followed.
 
-If a process dies at any point, a file has its old or its new content. Files are not synced. If the machine
-dies, files of claims may be lost, but the next boot prepares every claim again and compares its files.
+If a process dies at any point, a file has its old or its new content. Files are not synced to disk. If the
+machine dies, files of claims may be lost. After the next boot, every claim is prepared again, and its files are
+compared and written again if needed.
 """
 
 import errno
@@ -34,59 +35,61 @@ from typing import Final
 
 __all__ = [
     "TEMPORARY",
-    "holds",
+    "has_content",
     "is_plain",
-    "names",
+    "list_names",
     "open_lock",
     "read",
     "remove",
     "remove_folder",
-    "set_aside_name",
-    "temporary",
+    "set_aside_path",
+    "temporary_path",
     "write_atomically",
 ]
 
 TEMPORARY = ".tmp"
 
-_NEVER_ELSEWHERE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_SAFE_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_MOST_BYTES: Final = 2**24
+_MAX_BYTES: Final = 2**24
 _NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV})
 """The errors of open(2) for symlinks (O_NOFOLLOW), FIFOs and sockets, directories, and device files."""
 
 
 class NotPlainError(OSError):
-    """The name belongs to something that is not a regular file."""
+    """The path is not a regular file."""
 
 
-def temporary(path: Path) -> Path:
-    """Return the path of a temporary file for `path`: hidden, and with a suffix that CDI readers ignore."""
+def temporary_path(path: Path) -> Path:
+    """Return the path of the temporary file for `path`: a hidden file with a suffix that CDI readers ignore."""
     return path.with_name(f".{path.name}{TEMPORARY}")
 
 
 def write_atomically(path: Path, data: bytes, *, below: Path | None = None) -> None:
-    """Write a file in one step, as other processes see it; one writer for each path at a time.
+    """Write a file so that other processes see the old or the new content.
 
-    If the process dies in between, the old file stays, and maybe the temporary one. The next write of the same
-    path, or `remove`, removes the temporary file. If the machine dies, the file has the old content, the new
-    content, or is empty.
+    The caller must ensure that each path has only one writer at a time.
+
+    If the process dies in between, the old file stays, and possibly the temporary file. The next write of the
+    path, or `remove`, removes the temporary file. If the machine dies, the file has the old content, has the
+    new content, or is empty.
 
     Args:
         path: the file.
-        data: its content.
-        below: a folder above it. Missing folders in between are created, and symlinks in between are not
-            followed. Default: the file's own folder.
+        data: the content.
+        below: a folder that contains the file, directly or in subfolders. Missing subfolders are created, and
+            subfolders that are symlinks are not followed. Default: the file's own folder.
 
     Raises:
-        OSError: not written. The old file is unchanged and there is no temporary one.
+        OSError: the file was not written. The old file is unchanged and the temporary file is removed.
     """
-    draft = temporary(path).name
+    draft = temporary_path(path).name
     with _folder_of(path, below, make=True) as folder:
         try:
             descriptor = _new_draft(draft, folder)
             try:
-                # Independent of the umask: processes in containers read device metadata, and need not run as
-                # root.
+                # Set explicitly, independent of the umask: processes in containers that do not run as root must
+                # be able to read device metadata.
                 os.fchmod(descriptor, 0o644)
                 view = memoryview(data)
                 while view:
@@ -101,10 +104,10 @@ def write_atomically(path: Path, data: bytes, *, below: Path | None = None) -> N
         except OSError as error:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=folder)
-            raise _about(path, error) from error
+            raise _with_path(path, error) from error
 
 
-def holds(path: Path, data: bytes, *, below: Path | None = None) -> bool:
+def has_content(path: Path, data: bytes, *, below: Path | None = None) -> bool:
     """Return whether the file has exactly this content; False if it cannot be read.
 
     Args:
@@ -113,7 +116,7 @@ def holds(path: Path, data: bytes, *, below: Path | None = None) -> bool:
         below: as for `write_atomically`.
     """
     try:
-        return _read(path, below, most=len(data)) == data
+        return _read(path, below, limit=len(data)) == data
     except OSError:
         return False
 
@@ -122,43 +125,43 @@ def read(path: Path) -> bytes:
     """Return the content of a regular file.
 
     Raises:
-        FileNotFoundError: nothing has this name.
-        OSError: it cannot be read, is not a regular file, or is larger than 16 MiB.
+        FileNotFoundError: the path does not exist.
+        OSError: the file cannot be read, is not a regular file, or is larger than 16 MiB.
     """
-    data = _read(path, None, most=_MOST_BYTES)
+    data = _read(path, None, limit=_MAX_BYTES)
     if data is None:
-        raise OSError(errno.EFBIG, f"more than {_MOST_BYTES >> 20} MiB", str(path))
+        raise OSError(errno.EFBIG, f"more than {_MAX_BYTES >> 20} MiB", str(path))
     return data
 
 
 def remove(path: Path, *, below: Path | None = None) -> None:
-    """Remove a file and its temporary file; neither needs to exist.
+    """Remove a file and its temporary file, if they exist.
 
-    If the machine dies right after it, the file may come back. The caller keeps a record until it is removed
-    again.
+    If the machine dies right after it, the file may exist again. The caller must keep a record of the file, so
+    that the next process can remove it again.
 
     Raises:
-        OSError: it cannot be removed.
+        OSError: the file cannot be removed.
     """
     try:
         with _folder_of(path, below) as folder:
-            for name in (path.name, temporary(path).name):
+            for name in (path.name, temporary_path(path).name):
                 _clear(name, folder)
     except (FileNotFoundError, NotADirectoryError):
         return  # the folder does not exist, so there is no file
     except OSError as error:
-        raise _about(path, error) from error
+        raise _with_path(path, error) from error
 
 
 def remove_folder(path: Path, *, below: Path) -> None:
-    """Remove a folder of ours with its content; of a symlink, only the link. It need not exist.
+    """Remove a folder with its content, if it exists; a symlink is removed without its target.
 
     Args:
         path: the folder.
         below: as for `write_atomically`.
 
     Raises:
-        OSError: something cannot be removed.
+        OSError: the folder or its content cannot be removed.
     """
     try:
         with _folder_of(path, below) as folder:
@@ -170,11 +173,11 @@ def remove_folder(path: Path, *, below: Path) -> None:
         return  # the folder does not exist
 
 
-def names(folder: Path) -> list[str]:
-    """Return the names in the folder; empty if it does not exist.
+def list_names(folder: Path) -> list[str]:
+    """Return the names of the files in the folder; empty if the folder does not exist.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the folder cannot be read.
     """
     try:
         return [path.name for path in folder.iterdir()]
@@ -183,30 +186,30 @@ def names(folder: Path) -> list[str]:
 
 
 def open_lock(path: Path) -> int:
-    """Open a file that is only locked, never written, and return its descriptor; it is created if needed.
+    """Open a lock file, which is never written, and return its descriptor; the file is created if needed.
 
-    Anything that is not a regular file is set aside: no process of ours can have a lock on it. One process at a
-    time does this, so that none sets aside the new file of another. If a process dies in between, the name is
-    free.
+    If the path is not a regular file, it is set aside, because no process of the driver can have a lock on it.
+    Only one process at a time does this, so that no process sets aside another process's new file. If a process
+    dies in between, the path does not exist, and the next call creates the file.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
     with suppress(NotPlainError):
         return _open_lock(path)
-    alone = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with suppress(NotPlainError):
             return _open_lock(path)
-        path.rename(set_aside_name(path))
+        path.rename(set_aside_path(path))
         return _open_lock(path)
     finally:
-        os.close(alone)
+        os.close(folder)
 
 
-def set_aside_name(path: Path) -> Path:
-    """Return a free name for a file that is kept for inspection."""
+def set_aside_path(path: Path) -> Path:
+    """Return an unused path for a file that is set aside for inspection."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
     while os.path.lexists(aside):
@@ -215,7 +218,7 @@ def set_aside_name(path: Path) -> Path:
 
 
 def is_plain(path: Path) -> bool:
-    """Return whether the name is free, or belongs to a regular file without a second name.
+    """Return whether the path does not exist, or is a regular file without other hard links.
 
     Raises:
         OSError: the file cannot be inspected.
@@ -228,8 +231,8 @@ def is_plain(path: Path) -> bool:
 
 
 def _new_draft(name: str, folder: int) -> int:
-    """Create a new empty file, and replace whatever has its name."""
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | _NEVER_ELSEWHERE
+    """Create a new empty file; a file, link or empty directory with its name is removed first."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | _SAFE_FLAGS
     for _ in range(2):
         try:
             return os.open(name, flags, 0o644, dir_fd=folder)
@@ -239,10 +242,10 @@ def _new_draft(name: str, folder: int) -> int:
 
 
 def _clear(name: str, folder: int) -> None:
-    """Remove whatever has the name, if anything; directories only if they are empty.
+    """Remove the file, link or empty directory that has the name, if there is one.
 
     Raises:
-        OSError: it cannot be removed, or is a directory that is not empty.
+        OSError: the file cannot be removed, or is a directory that is not empty.
     """
     try:
         os.unlink(name, dir_fd=folder)
@@ -252,15 +255,15 @@ def _clear(name: str, folder: int) -> None:
         os.rmdir(name, dir_fd=folder)
 
 
-def _read(path: Path, below: Path | None, *, most: int) -> bytes | None:
-    """Return the content of a regular file; None if it is longer than `most`."""
+def _read(path: Path, below: Path | None, *, limit: int) -> bytes | None:
+    """Return the content of a regular file; None if it is longer than `limit`."""
     with _folder_of(path, below) as folder:
         descriptor = _open_plain(path.name, os.O_RDONLY, folder)
     try:
-        if os.fstat(descriptor).st_size > most:
+        if os.fstat(descriptor).st_size > limit:
             return None
         parts: list[bytes] = []
-        room = most + 1
+        room = limit + 1
         while room and (part := os.read(descriptor, room)):
             parts.append(part)
             room -= len(part)
@@ -275,25 +278,25 @@ def _open_lock(path: Path) -> int:
 
 def _open_plain(name: str, flags: int, folder: int | None) -> int:
     try:
-        descriptor = os.open(name, flags | _NEVER_ELSEWHERE, 0o600, dir_fd=folder)
+        descriptor = os.open(name, flags | _SAFE_FLAGS, 0o600, dir_fd=folder)
     except OSError as error:
         if error.errno in _NOT_PLAIN:
-            raise NotPlainError(error.errno, "no regular file has this name", name) from error
+            raise NotPlainError(error.errno, "not a regular file", name) from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise NotPlainError(errno.EINVAL, "no regular file has this name", name)
+        raise NotPlainError(errno.EINVAL, "not a regular file", name)
     return descriptor
 
 
 @contextmanager
 def _folder_of(path: Path, below: Path | None, *, make: bool = False) -> Iterator[int]:
-    """Open the file's folder; no symlink below `below` is followed.
+    """Open the file's folder; symlinks below `below` are not followed.
 
     Args:
         path: the file.
-        below: the first folder of the path. None: the file's own folder.
-        make: create missing folders on the path, and remove anything in their place.
+        below: the folder that is opened first. None: the file's own folder.
+        make: create missing folders on the path. If a file or link has a folder's name, it is removed first.
     """
     folder = os.open(below or path.parent, _FOLDER)
     try:
@@ -315,6 +318,6 @@ def _enter(name: str, folder: int, *, make: bool) -> int:
     return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
 
 
-def _about(path: Path, error: OSError) -> OSError:
+def _with_path(path: Path, error: OSError) -> OSError:
     """Return the error with the file's full path."""
     return OSError(error.errno, error.strerror, str(path))

@@ -1,8 +1,8 @@
-"""Device metadata (KEP-5304): files that containers read about their devices.
+"""Write device metadata (KEP-5304): files from which containers read data of their devices.
 
-Each request has one file, which is mounted into each container that uses the request. It contains the same
-object in every API version of `metadata.resource.k8s.io`, newest first, so that older readers find a version
-that they support. The paths inside the container and the fields are those of
+Each request has one file, which is mounted into each container that uses the request. The file contains one
+object in every API version of `metadata.resource.k8s.io`, newest first, so that an older reader finds a version
+that it supports. The paths in the container, and the fields, are defined by
 `k8s.io/dynamic-resource-allocation/api/metadata`.
 """
 
@@ -20,7 +20,7 @@ from dradriver.model.resource.device import Attribute
 from dradriver.node.files import atomic
 from dradriver.node.state.records import ClaimRecord
 
-__all__ = ["MetadataDirectory", "described_requests", "metadata_files"]
+__all__ = ["MetadataDirectory", "build_metadata_files", "find_described_requests"]
 
 _CONTAINER_DIR: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _VERSIONS: Final = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
@@ -54,8 +54,8 @@ class _DeviceMetadata(Value, frozen=True, kw_only=True):
     requests: list[_Request] = []
 
 
-def described_requests(record: ClaimRecord) -> set[str]:
-    """Return the requests with a device that has attributes (possibly an empty mapping) or network data."""
+def find_described_requests(record: ClaimRecord) -> set[str]:
+    """Return the requests with at least one device for which the driver returned metadata or network data."""
     return {
         base_request(device.request)
         for device, answer in zip(record.devices, record.answers, strict=True)
@@ -63,12 +63,12 @@ def described_requests(record: ClaimRecord) -> set[str]:
     }
 
 
-def metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
-    """Return the content of a prepared claim's metadata files by request, for all `described_requests`."""
-    described = described_requests(record)
+def build_metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
+    """Return the content of a prepared claim's metadata files, for each of its `find_described_requests`."""
+    described = find_described_requests(record)
     if not described:
         return {}
-    found: dict[str, list[tuple[str, _Device]]] = {}
+    by_request: dict[str, list[tuple[str, _Device]]] = {}
     for device, answer in zip(record.devices, record.answers, strict=True):
         request = base_request(device.request)
         entry = _Device(
@@ -78,15 +78,15 @@ def metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
             attributes=answer.metadata or {},
             network_data=answer.network,
         )
-        found.setdefault(request, []).append((device.request, entry))
+        by_request.setdefault(request, []).append((device.request, entry))
     return {
-        request: _stream(record, request_devices)
-        for request, request_devices in found.items()
+        request: _encode_versions(record, request_devices)
+        for request, request_devices in by_request.items()
         if request in described
     }
 
 
-def _stream(record: ClaimRecord, devices: list[tuple[str, _Device]]) -> bytes:
+def _encode_versions(record: ClaimRecord, devices: list[tuple[str, _Device]]) -> bytes:
     # All devices of a request come from the same alternative, so they have the same request name.
     request = _Request(devices[0][0], [device for _, device in devices])
     generation = 1 + record.metadata_updates.get(base_request(request.name), 0)
@@ -98,53 +98,47 @@ def _stream(record: ClaimRecord, devices: list[tuple[str, _Device]]) -> bytes:
         requests=[request],
     )
     objects = (msgspec.structs.replace(latest, api_version=version) for version in _VERSIONS)
-    return b"".join(canonical(each) + b"\n" for each in objects)
+    return b"".join(canonical(version) + b"\n" for version in objects)
 
 
 class MetadataDirectory:
-    """The metadata files on the host; `write` and `remove` block on the disk."""
+    """Writes and removes the metadata files on the host; `write`, `remove` and `uids` block on the disk."""
 
     def __init__(self, directory: Path, driver: str) -> None:
         self.directory = directory
         self._driver = driver
 
-    def texts(self, record: ClaimRecord) -> dict[str, bytes]:
-        """Return the content of the claim's files by request, without I/O."""
-        return metadata_files(self._driver, record)
+    def compute_contents(self, record: ClaimRecord) -> dict[str, bytes]:
+        """Return the content of the claim's files, by request, without I/O."""
+        return build_metadata_files(self._driver, record)
 
     def mounts(self, record: ClaimRecord, requests: Iterable[str]) -> dict[str, ContainerEdits]:
         """Return the edits that mount the requests' files into a container, by request, without I/O."""
-        return {
-            request: ContainerEdits(
-                mounts=[
-                    Mount(
-                        str(self._path(record.uid, request)),
-                        self._inside(record, request),
-                        options=["ro", "bind"],
-                    )
-                ]
-            )
-            for request in requests
-        }
 
-    def write(self, uid: str, texts: Mapping[str, bytes]) -> None:
-        """Write the claim's files (`metadata_files`), except for those that already have this content.
+        def mount(request: str) -> Mount:
+            path = str(self._path(record.uid, request))
+            return Mount(path, self._container_path(record, request), options=["ro", "bind"])
 
-        If the process dies right after it, no container sees the files. The next prepare uses them.
+        return {request: ContainerEdits(mounts=[mount(request)]) for request in requests}
+
+    def write(self, uid: str, contents: Mapping[str, bytes]) -> None:
+        """Write the claim's files, except for files that already have the wanted content.
+
+        If the process dies right after it, no container has mounted the files yet. The next prepare uses them.
 
         Raises:
-            OSError: not written.
+            OSError: a file cannot be written.
         """
-        for request, text in texts.items():
+        for request, text in contents.items():
             path = self._path(uid, request)
-            if not atomic.holds(path, text, below=self.directory.parent):
+            if not atomic.has_content(path, text, below=self.directory.parent):
                 atomic.write_atomically(path, text, below=self.directory.parent)
 
     def remove(self, uid: str) -> None:
         """Remove the claim's files, if there are any.
 
         Raises:
-            OSError: they cannot be removed.
+            OSError: a file cannot be removed.
         """
         atomic.remove_folder(self.directory / uid, below=self.directory.parent)
 
@@ -154,15 +148,12 @@ class MetadataDirectory:
         Raises:
             OSError: the folder cannot be read.
         """
-        return set(atomic.names(self.directory))
+        return set(atomic.list_names(self.directory))
 
     def _path(self, uid: str, request: str) -> Path:
         return self.directory / uid / f"{request}.json"
 
-    def _inside(self, record: ClaimRecord, request: str) -> str:
-        kind, name = (
-            ("resourceclaimtemplates", record.pod_claim)
-            if record.pod_claim
-            else ("resourceclaims", record.name)
-        )
+    def _container_path(self, record: ClaimRecord, request: str) -> str:
+        kind = "resourceclaimtemplates" if record.pod_claim else "resourceclaims"
+        name = record.pod_claim or record.name
         return f"{_CONTAINER_DIR}/{kind}/{name}/{request}/{self._driver}-metadata.json"

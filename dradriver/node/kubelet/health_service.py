@@ -1,7 +1,8 @@
-"""Device health for the kubelet (KEP-4680): one watch of the driver, any number of streams.
+"""Report device health to the kubelet (KEP-4680): one iterator of the driver serves any number of streams.
 
-The driver's `health()` is read once. A new stream first gets all current reports and then the changes. The SDK
-never repeats a report on its own, so the devices of a driver that has stopped watching become Unknown.
+Only one iterator of the driver's `health()` runs at a time. A new stream first gets all current reports and
+then the changes. The SDK never repeats a report on its own. So if the driver stops reporting, its devices
+become Unknown.
 """
 
 import asyncio
@@ -14,13 +15,13 @@ from typing import Any, Final
 
 import grpc
 
-from dradriver.aio.iteration import opened
+from dradriver.aio.iteration import open_iterator
 from dradriver.aio.tasks import end
 from dradriver.driver.base import Driver
-from dradriver.driver.code_places import at, defined_at
 from dradriver.driver.health import DeviceHealth, Health
+from dradriver.driver.source_locations import find_definition, format_location
 from dradriver.errors import DraError, DriverError
-from dradriver.node.driver_calls import is_being_cancelled, raised_by, subject_of
+from dradriver.node.driver_calls import describe_method, is_being_cancelled, to_driver_error
 from dradriver.node.kubelet.server import CallError, Method, methods_of
 from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.wire import health_v1, health_v1alpha1
@@ -32,10 +33,10 @@ _log = logging.getLogger(__name__)
 _DEFAULT_LEASE: Final = 30.0
 """Seconds after which the kubelet treats a report without `check_timeout` as stale."""
 _FORGOTTEN_SECONDS: Final = 600.0
-"""A device that is stale for this time while others are reported is gone: drivers do not report removals."""
+"""Seconds after which a stale report is deleted, because drivers do not report that a device was removed."""
 _RETRY_SECONDS: Final = (1.0, 30.0)
 _MAX_MESSAGE: Final = 1024
-_ENDLESS: Final = 2**31
+_MAX_TIMEOUT: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,39 +55,41 @@ class HealthReport:
 class _Subscription:
     """The reports that one stream has not sent yet."""
 
-    def __init__(self, picture: dict[tuple[str, str], HealthReport]) -> None:
-        self.news = dict(picture)
+    def __init__(self, reports: dict[tuple[str, str], HealthReport]) -> None:
+        self.pending = dict(reports)
         self.wake = asyncio.Event()
-        if picture:
+        if reports:
             self.wake.set()
 
 
-def _mistake(health: object) -> str:
-    """Return why a report cannot be sent, empty if it can: an invalid one would end every stream."""
+def _find_invalid_field(health: object) -> str:
+    """Return why a report is invalid and would end every stream; empty if it is valid."""
     if not isinstance(health, DeviceHealth):
-        return f"{health!r}, which is no DeviceHealth,"
+        return f"{health!r}: must be DeviceHealth"
     for field in ("device", "pool", "message"):
-        if not _is_text(given := getattr(health, field)):
-            return f"device {health.device!r}: {field}: {given!r}, which is no text,"
+        if not _is_text(value := getattr(health, field)):
+            return f"device {health.device!r}: {field}: {value!r}: must be text"
     if not isinstance(health.health, Health):
-        return f"device {health.device!r}: health: {health.health!r}, which is no Health,"
+        return f"device {health.device!r}: health: {health.health!r}: must be a Health"
     seconds: object = health.check_timeout
-    if not (isinstance(seconds, int) and 0 <= seconds < _ENDLESS):
-        return f"device {health.device!r}: check_timeout: {seconds!r}, which is no number of seconds,"
+    if not (isinstance(seconds, int) and 0 <= seconds < _MAX_TIMEOUT):
+        return f"device {health.device!r}: check_timeout: {seconds!r}: must be a number of seconds"
     return ""
 
 
 def _is_text(text: object) -> bool:
-    """Return whether protobuf accepts the text: a lone surrogate has no UTF-8."""
+    """Return whether the value is a text that protobuf accepts: a lone surrogate has no UTF-8 form."""
     return isinstance(text, str) and text.encode(errors="ignore").decode() == text
 
 
 class HealthMonitor:
-    """Watches the driver's health: `run()` until canceled; `close()` ends the streams.
+    """Watches the driver's health.
+
+    Call `run()`, which runs until it is canceled. Call `close()` to end the streams.
 
     Args:
         driver: the driver.
-        node: the node's name, which is the pool of reports without one.
+        node: the node's name. It is the pool's name in reports without a pool.
         metrics: counts failures and stale reports.
         clock: returns seconds since the epoch.
     """
@@ -100,9 +103,9 @@ class HealthMonitor:
         self._node = node
         self._metrics = metrics
         self._clock = clock
-        self._picture: dict[tuple[str, str], HealthReport] = {}
+        self._reports: dict[tuple[str, str], HealthReport] = {}
         self._subscriptions: set[_Subscription] = set()
-        self._stale_told = False
+        self._stale_reported = False
         self._closed = False
 
     async def run(self) -> None:
@@ -111,33 +114,33 @@ class HealthMonitor:
         while self.supported:
             try:
                 await self._read()
-                _log.warning("driver %s: health() ended, asking again in %g s", self._driver.name, wait)
+                _log.warning("driver %s: health() ended, next call in %g s", self._driver.name, wait)
             except NotImplementedError:
-                _log.info("driver %s reports no health on this machine", self._driver.name)
+                _log.info("driver %s does not report health on this machine", self._driver.name)
                 self.supported = False
                 self.close()
                 return
             except DraError as error:
-                _log.error("%s, asking again in %g s", error, wait)
+                _log.error("%s, next call in %g s", error, wait)
             except Exception as error:
-                told = raised_by(self._driver, self._driver.health, error)
-                _log.error("%s, asking again in %g s", told, wait)
+                driver_error = to_driver_error(self._driver, self._driver.health, error)
+                _log.error("%s, next call in %g s", driver_error, wait)
             self._metrics.background_error("health")
             await asyncio.sleep(wait)
             wait = min(wait * 2, longest)
 
     async def stream(self) -> AsyncIterator[list[HealthReport]]:
-        """Yield all known reports, then the changes, until `close()`."""
-        subscription = _Subscription(self._picture)
+        """Yield all current reports, then the changes, until `close()`."""
+        subscription = _Subscription(self._reports)
         self._subscriptions.add(subscription)
         try:
             while not self._closed:
                 await subscription.wake.wait()
                 subscription.wake.clear()
-                if not subscription.news:
+                if not subscription.pending:
                     continue
-                news, subscription.news = subscription.news, {}
-                yield list(news.values())
+                pending, subscription.pending = subscription.pending, {}
+                yield list(pending.values())
         finally:
             self._subscriptions.discard(subscription)
 
@@ -149,19 +152,21 @@ class HealthMonitor:
 
     async def _read(self) -> None:
         method = self._driver.health
-        reports = await opened(method, subject_of(self._driver, method), at(defined_at(method)))
+        reports = await open_iterator(
+            method, describe_method(self._driver, method), format_location(find_definition(method))
+        )
         pending: asyncio.Task[Iterable[DeviceHealth] | None] | None = None
         try:
             while True:
                 pending = pending or asyncio.create_task(self._next(reports), name="health()")
                 await asyncio.wait({pending}, timeout=self._until_stale())
                 if not pending.done():
-                    self._tell_stale()
+                    self._report_stale()
                     continue
-                told, pending = pending.result(), None
-                if told is None:
+                yielded, pending = pending.result(), None
+                if yielded is None:
                     return
-                self._take(told)
+                self._add_reports(yielded)
         finally:
             if pending is not None:
                 await end({pending})
@@ -176,51 +181,51 @@ class HealthMonitor:
         except (asyncio.CancelledError, SystemExit) as error:
             if is_being_cancelled():
                 raise
-            raise raised_by(self._driver, self._driver.health, error) from error
+            raise to_driver_error(self._driver, self._driver.health, error) from error
 
-    def _take(self, yielded: Iterable[DeviceHealth]) -> None:
+    def _add_reports(self, yielded: Iterable[DeviceHealth]) -> None:
         if isinstance(yielded, str | Mapping | DeviceHealth) or not isinstance(yielded, Iterable):
-            raise self._wrong(f"{type(yielded).__name__}: a list of DeviceHealth is wanted")
-        told = list(yielded)
-        for index, health in enumerate(told):
-            if mistake := _mistake(health):
-                raise self._wrong(f"{mistake} at index {index}")
+            raise self._to_driver_error(f"{type(yielded).__name__}: must be a list of DeviceHealth")
+        healths = list(yielded)
+        for index, health in enumerate(healths):
+            if problem := _find_invalid_field(health):
+                raise self._to_driver_error(f"{problem} (at index {index})")
         now = self._clock()
-        news = {(health.pool or self._node, health.device): HealthReport(health, now) for health in told}
-        self._picture |= news
-        for key in [key for key, report in self._picture.items() if report.stale_at + _FORGOTTEN_SECONDS < now]:
-            del self._picture[key]
-        self._stale_told = self._stale_told and bool(self._stale(now))
+        reports = {(health.pool or self._node, health.device): HealthReport(health, now) for health in healths}
+        self._reports |= reports
+        for key in [key for key, report in self._reports.items() if report.stale_at + _FORGOTTEN_SECONDS < now]:
+            del self._reports[key]
+        self._stale_reported = self._stale_reported and bool(self._stale(now))
         for subscription in self._subscriptions:
-            subscription.news |= news
+            subscription.pending |= reports
             subscription.wake.set()
 
-    def _wrong(self, told: str) -> DriverError:
+    def _to_driver_error(self, problem: str) -> DriverError:
         method = self._driver.health
-        return DriverError(f"{subject_of(self._driver, method)} yielded {told}{at(defined_at(method))}")
+        location = format_location(find_definition(method))
+        return DriverError(f"{describe_method(self._driver, method)} yielded {problem}{location}")
 
     def _until_stale(self) -> float | None:
-        """Return the seconds until a report is stale; None when that was already reported."""
-        if self._stale_told:
+        """Return the seconds until a report becomes stale; None if stale reports were already logged."""
+        if self._stale_reported:
             return None
-        earliest = min((report.stale_at for report in self._picture.values()), default=None)
+        earliest = min((report.stale_at for report in self._reports.values()), default=None)
         return _DEFAULT_LEASE if earliest is None else max(0.0, earliest - self._clock())
 
-    def _tell_stale(self) -> None:
+    def _report_stale(self) -> None:
         stale = self._stale(self._clock())
-        if self._picture and not stale:
-            return  # woken early
-        self._stale_told = True
+        if self._reports and not stale:
+            return  # the timer fired too early
+        self._stale_reported = True
         self._metrics.background_error("health_stale")
         _log.error(
-            "driver %s: health() has been silent for too long, the kubelet shows Unknown for %s; "
-            "it must yield again within each device's check_timeout",
+            "driver %s: health() has not yielded within check_timeout, the kubelet shows Unknown for %s",
             self._driver.name,
             ", ".join(stale) or "every device",
         )
 
     def _stale(self, now: float) -> list[str]:
-        return sorted(device for (_, device), report in self._picture.items() if report.stale_at <= now)
+        return sorted(device for (_, device), report in self._reports.items() if report.stale_at <= now)
 
 
 _STATUS: Final = {Health.UNKNOWN: 0, Health.HEALTHY: 1, Health.UNHEALTHY: 2}
@@ -239,7 +244,7 @@ class _Servicer:
             devices = [self._device(report) for report in reports]
             yield self._messages.NodeWatchResourcesResponse(devices=devices)
         if not self._monitor.supported:
-            raise CallError(grpc.StatusCode.UNIMPLEMENTED, "the driver reports no health on this machine")
+            raise CallError(grpc.StatusCode.UNIMPLEMENTED, "the driver does not report health on this machine")
 
     def _device(self, report: HealthReport) -> Any:  # noqa: ANN401 - a generated message of two versions
         health = report.health
@@ -255,7 +260,10 @@ class _Servicer:
 
 
 def health_methods(monitor: HealthMonitor, node: str) -> dict[str, Method]:
-    """Return both versions if the driver reports health, else none: the server then answers UNIMPLEMENTED."""
+    """Return the methods of both API versions; none if the driver does not report health.
+
+    Without methods, the server answers UNIMPLEMENTED.
+    """
     return {
         path: method
         for messages in (health_v1, health_v1alpha1)

@@ -1,10 +1,10 @@
-"""The kubelet's calls in flight: find the moment when a stopping instance can end without failing a call.
+"""Count the kubelet's calls in flight, so that a stopping instance ends when no call can fail.
 
-The kubelet first picks an instance and calls it a moment later. When the registration socket is gone, it drops
-the connection with all its calls. So an instance stops in this order:
+The kubelet first selects an instance, and calls it a moment later. When the instance's registration socket is
+gone, the kubelet drops the connection with all its calls. So an instance stops in this order:
 
-1. It waits until no call is in flight. If another instance is registered, it also waits until no call has come
-   for a while (the kubelet prefers the instance that registered last).
+1. It waits until no call is in flight. If another instance is registered, it also waits until no new call has
+   arrived for a second (the kubelet prefers the instance that registered last).
 2. It removes the registration socket.
 3. It stops the service.
 """
@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Traffic"]
+__all__ = ["CallsInFlight"]
 
 
-class Traffic:
-    """Counts calls in flight."""
+class CallsInFlight:
+    """Counts the kubelet's calls in flight."""
 
     def __init__(self) -> None:
         self._in_flight = 0
@@ -34,8 +34,11 @@ class Traffic:
             self._in_flight -= 1
             self._changed.set()
 
-    async def quiet(self, seconds: float, until: float) -> bool:
-        """Wait until no call was in flight for `seconds`; False if `until` (on the loop's clock) came first."""
+    async def wait_quiet(self, seconds: float, until: float) -> bool:
+        """Wait until no call was in flight for `seconds`; return False if that does not happen before `until`.
+
+        `until` is a time of the event loop's clock.
+        """
         clock = asyncio.get_running_loop().time
         while clock() < until:
             self._changed.clear()

@@ -1,9 +1,9 @@
-"""The gRPC server of one Unix socket: grpcio's asyncio server, its limits, and how calls fail and end.
+"""The gRPC server of one Unix socket: grpcio's asyncio server, with limits, safe errors and a graceful stop.
 
-grpcio speaks HTTP/2 and gRPC (`docs/decisions/0001-grpc-on-grpcio.md`). This module adds what grpcio leaves to
-its users: limits, statuses that quote nothing secret, and a stop that cuts no answer.
+grpcio implements HTTP/2 and gRPC (`docs/decisions/0001-grpc-on-grpcio.md`). This module adds what grpcio leaves
+to its users: limits, status messages without secrets, and a stop that lets calls in flight end.
 
-A process that dies leaves its socket behind. The next start removes it (`make_room`).
+If a process dies, its socket stays. The next start removes the socket (`make_room`).
 """
 
 import asyncio
@@ -41,53 +41,53 @@ Handler: TypeAlias = Callable[[Any], Awaitable[Message]] | Callable[[Any], Async
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 MAX_MESSAGE: Final = 4 * 2**20
-"""Bytes of a request; gRPC's usual limit."""
+"""Maximum size of a request in bytes; gRPC's usual limit."""
 MAX_METADATA: Final = 16 * 2**10
-"""Bytes of a request's header fields; a kubelet sends a few hundred."""
+"""Maximum size of a request's header fields in bytes; a kubelet sends a few hundred."""
 MAX_STREAMS: Final = 256
-"""Calls in flight on one connection; a client queues further calls by itself."""
+"""Maximum number of calls in flight on one connection; a client queues further calls by itself."""
 MAX_CALLS: Final = 2 * MAX_STREAMS
-"""Calls in flight on all connections, including canceled ones that have not ended."""
+"""Maximum number of calls in flight on all connections, including canceled calls that have not ended."""
 _HANDSHAKE_SECONDS: Final = 10.0
-"""A kubelet sends its first bytes within milliseconds."""
+"""Time limit for the first bytes on a new connection; a kubelet sends them within milliseconds."""
 
 _IDENTITY_ONLY: Final = 1
 
 _OPTIONS: Final = {
-    # One client must not occupy the process: it queues what exceeds the limit.
+    # One client must not occupy the process. A client queues its calls beyond the limit.
     "grpc.max_concurrent_streams": MAX_STREAMS,
     # A request is read into memory as a whole.
     "grpc.max_receive_message_length": MAX_MESSAGE,
-    # The soft limit and the hard limit are equal, because grpcio rejects at random between them.
+    # The soft limit and the hard limit are equal: between them, grpcio would reject requests at random.
     "grpc.max_metadata_size": MAX_METADATA,
     "grpc.absolute_max_metadata_size": MAX_METADATA,
-    # A connection that stays silent is closed; grpcio's default is two minutes.
+    # A connection without a handshake is closed after this time; grpcio's default is two minutes.
     "grpc.server_handshake_timeout_ms": int(_HANDSHAKE_SECONDS * 1000),
     # A few compressed bytes could expand to a large request. No kubelet compresses.
     "grpc.compression_enabled_algorithms_bitset": _IDENTITY_ONLY,
 }
 """The channel options that differ from grpcio's defaults, each with its reason.
 
-Keepalive stays off: the kernel reports the end of a peer on a Unix socket. Connections may be idle for any
-time, because a kubelet keeps one open between calls.
+Keepalive stays off, because the kernel reports when the peer of a Unix socket has ended. A connection may be
+idle without limit, because a kubelet keeps its connection open between calls.
 """
 
 _MAX_TEXT: Final = 2000
-"""Bytes of a status message. It travels as a header field, and clients limit those too."""
+"""Maximum size of a status message in bytes. It is sent as a header field, whose size clients limit too."""
 
 _CLOSE_SECONDS: Final = 1.0
-"""Time for clients that do not read, and for handlers that ignore their cancellation."""
+"""Time to wait at a stop for clients that do not read, and for handlers that ignore their cancellation."""
 _FAR_AWAY: Final = 86400.0
-"""Seconds; longer than any grace."""
+"""Seconds; longer than any grace period."""
 _CALM_SECONDS: Final = 0.02
-"""If no new call comes for this time, all calls that a client has sent are in their handlers."""
-_CALM_TRIES: Final = 50
+"""If no new call arrives for this time, the handlers of all calls that clients have sent have started."""
+_CALM_ROUNDS: Final = 50
 
 _STOPPING: Final = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
 
 class CallError(Exception):
-    """A handler ends its call with a status that is not OK.
+    """Raised by a handler to end its call with a status that is not OK.
 
     Attributes:
         code: the status.
@@ -105,10 +105,10 @@ class Method:
     """One method of a service.
 
     Attributes:
-        request: the class of its request.
-        handler: takes a request and returns the answer, or yields answers if `streams`. It may raise
+        request: the class of the request.
+        handler: takes a request and returns the answer, or yields answers if `streams` is True. It may raise a
             `CallError`.
-        streams: whether the method answers any number of times.
+        streams: whether the method returns a stream of answers.
     """
 
     request: type[Message]
@@ -117,12 +117,14 @@ class Method:
 
 
 def methods_of(service: ServiceDescriptor, servicer: object) -> dict[str, Method]:
-    """Find the methods of a service in a servicer.
+    """Return the methods of a service that a servicer object implements.
 
     Args:
-        service: the description in the generated module: `messages.DESCRIPTOR.services_by_name["DRAPlugin"]`.
-        servicer: has a method of each name that takes the request: a coroutine function, or an asynchronous
-            generator function where the service streams its answers.
+        service: the description in the generated module, such as
+            `messages.DESCRIPTOR.services_by_name["DRAPlugin"]`.
+        servicer: has a method of the same name for each method of the service. The servicer's method takes the
+            request. It is a coroutine function, or an asynchronous generator function if the service streams
+            the answers.
 
     Returns:
         The methods by path (`/package.Service/Method`).
@@ -139,7 +141,7 @@ def methods_of(service: ServiceDescriptor, servicer: object) -> dict[str, Method
 
 
 class SocketServer:
-    """One gRPC server on a Unix socket: `await start()`, at the end `await stop(grace)`.
+    """One gRPC server on a Unix socket: `await start()`, and `await stop(grace)` at the end.
 
     Args:
         path: the socket.
@@ -162,20 +164,20 @@ class SocketServer:
             handlers=(self._calls,), options=tuple(_OPTIONS.items()), maximum_concurrent_rpcs=MAX_CALLS
         )
         try:
-            server.add_insecure_port(f"unix:{quote(str(self.path))}")  # grpcio parses it as a URI
+            server.add_insecure_port(f"unix:{quote(str(self.path))}")  # grpcio parses the address as a URI
         except RuntimeError as error:
-            raise UsageError(f"{self.path}: can't listen: {error}") from error
+            raise UsageError(f"socket {self.path}: can't listen: {error}") from error
         self._server = server
         await server.start()
 
     async def stop(self, grace: float) -> None:
-        """Accept no new calls, let those in flight end, and remove the socket.
+        """Reject new calls, let calls in flight end, and remove the socket.
 
-        A call that comes now, or is in flight after `grace`, is answered UNAVAILABLE. A handler that ignores
-        its cancellation is abandoned.
+        New calls, and calls that are still in flight after `grace`, are answered UNAVAILABLE. If a handler
+        ignores its cancellation, it is abandoned.
 
-        grpcio removes the socket when it stops listening. Nothing else may remove it: by then, the next
-        instance may have created its own at the same path.
+        grpcio removes the socket when it stops listening. No other code may remove it later: the next instance
+        may have created its own socket at the path by then.
 
         Args:
             grace: seconds for calls in flight.
@@ -184,7 +186,7 @@ class SocketServer:
             return
         server, self._server = self._server, None
         self._calls.stopping = True
-        await self._calls.calm()
+        await self._calls.wait_calm()
         leaving = asyncio.create_task(server.stop(_FAR_AWAY), name=f"leave {self.path.name}")
         await end(self._calls.in_flight, grace)
         closing = asyncio.create_task(server.stop(_CLOSE_SECONDS), name=f"close {self.path.name}")
@@ -198,7 +200,7 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
     """Finds the handler of each call, and ends the call with a status when the handler fails.
 
     Attributes:
-        in_flight: the task of each call that has begun. It ends when the answer is on its way.
+        in_flight: the task of each call that has begun. A task ends when the answer has been passed to grpcio.
         stopping: whether new and canceled calls are answered UNAVAILABLE.
     """
 
@@ -211,16 +213,16 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
     def service(
         self, handler_call_details: grpc.HandlerCallDetails
     ) -> "grpc.RpcMethodHandler[Any, Any] | None":
-        """Return the handler of a method by its path; without one, grpcio answers UNIMPLEMENTED."""
+        """Return the handler of a path; None for an unknown path, so that grpcio answers UNIMPLEMENTED."""
         return self._handlers.get(handler_call_details.method)
 
-    async def calm(self) -> None:
-        """Wait until no more calls come, for a second at most.
+    async def wait_calm(self) -> None:
+        """Wait until no new calls arrive, for a second at most.
 
-        grpcio cancels the calls that it has received but not passed on when its server stops. Their callers
-        would see CANCELLED, which does not tell them to retry.
+        When grpcio's server stops, it cancels calls that it has received but not yet passed to a handler. The
+        callers would get CANCELLED, which, unlike UNAVAILABLE, does not ask them to retry.
         """
-        for _ in range(_CALM_TRIES):
+        for _ in range(_CALM_ROUNDS):
             before = self._begun
             await asyncio.sleep(_CALM_SECONDS)
             if self._begun == before:
@@ -246,7 +248,7 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
                 await self._fail(path, context, error)
                 raise
 
-        # Without serializers grpcio passes bytes. With them, it would quote a serializer's exception in the
+        # Without serializers grpcio passes bytes. With serializers, it would quote their exceptions in the
         # status.
         if method.streams:
             return grpc.unary_stream_rpc_method_handler(serve_stream)
@@ -261,7 +263,7 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
         task.add_done_callback(self.in_flight.discard)
 
     async def _fail(self, path: str, context: Context, error: BaseException) -> None:
-        """End a call with the status for an error; returns only if no caller waits for the status."""
+        """End a call with the status for an error; returns only if the caller is gone (`abort` raises)."""
         code, text = _STOPPING
         if isinstance(error, CallError):
             code, text = error.code, error.text
@@ -270,18 +272,18 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
         elif not isinstance(error, asyncio.CancelledError) or not _is_cancelled():
             name = type(error).__name__
             _log.error("%s raised %s", path, name, exc_info=error)
-            code, text = grpc.StatusCode.UNKNOWN, f"internal error: {name}; the driver's log says where"
+            code, text = grpc.StatusCode.UNKNOWN, f"internal error: {name}; the driver's log has the location"
         elif not self.stopping:
             return
         await context.abort(code, _header_text(text))
 
 
 class _CallerLeft(asyncio.CancelledError):
-    """An answer could not be written, because its caller is gone."""
+    """An answer could not be written, because the caller is gone."""
 
 
 def _is_cancelled() -> bool:
-    """Return whether the call was canceled; a handler may also raise CancelledError by mistake."""
+    """Return whether the call was canceled; if not, the handler raised CancelledError by mistake."""
     return cast("asyncio.Task[Any]", asyncio.current_task()).cancelling() > 0
 
 
@@ -289,7 +291,7 @@ def _decode(method: Method, request: bytes) -> Message:
     try:
         return method.request.FromString(request)
     except DecodeError as error:
-        text = f"the request is no {method.request.DESCRIPTOR.full_name}"
+        text = f"the request is not a {method.request.DESCRIPTOR.full_name}"
         raise CallError(grpc.StatusCode.INTERNAL, text) from error
 
 
@@ -301,5 +303,5 @@ async def _write(context: Context, answer: bytes) -> None:
 
 
 def _header_text(text: str) -> str:
-    """Return the text without lone surrogates (from file names that are not UTF-8), cut to the limit."""
+    """Return the text, cut to the limit, without lone surrogates (from file names that are not UTF-8)."""
     return text.encode(errors="replace")[:_MAX_TEXT].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""Report failures of background work: each is counted, changes are logged, and the work is retried later."""
+"""Report failures of background work: each failure is counted, and repeated failures are logged less often."""
 
 import logging
 from collections.abc import Awaitable
@@ -19,27 +19,27 @@ class BackgroundFailures:
     """Counts and logs failures of background work.
 
     Args:
-        metrics: counts failures by source.
+        metrics: counts the failures, by source.
     """
 
     def __init__(self, metrics: NodeMetrics) -> None:
         self._metrics = metrics
         self._repeats = Deduplicator()
 
-    def report(self, source: str, what: str, error: DraError) -> None:
-        """Count a failure, and log it unless the same failure was logged recently.
+    def report(self, source: str, subject: str, error: DraError) -> None:
+        """Count a failure, and log it unless an equal failure was logged recently.
 
         Args:
-            source: the label of the metric.
-            what: the start of the message.
+            source: the kind of background work: the label of the metric.
+            subject: the start of the message.
             error: the cause.
         """
         self._metrics.background_error(source)
-        if news := self._repeats.news(f"{source} {what}", f"{what}: {error}"):
-            _log.warning("%s", news)
+        if text := self._repeats.select(f"{source} {subject}", f"{subject}: {error}"):
+            _log.warning("%s", text)
 
     async def attempt(self, source: str, work: Awaitable[T], claim: object) -> T | None:
-        """Run work on a claim and report a failure; the next call, collection or sweep continues failed work.
+        """Run work on a claim, and report its failure; the next call, collection or sweep tries again.
 
         Returns:
             The result of the work. None if it failed.
@@ -47,5 +47,5 @@ class BackgroundFailures:
         try:
             return await work
         except DraError as error:
-            self.report(source, f"claim {claim} could not be brought to an end", error)
+            self.report(source, f"claim {claim}: the repair failed", error)
             return None

@@ -8,22 +8,22 @@ from typing import Final
 
 __all__ = ["Deduplicator"]
 
-_REMEMBERED: Final = 1000
+_MAX_SUBJECTS: Final = 1000
 _FIRST_SECONDS: Final = 60.0
-_LONGEST_SECONDS: Final = 3600.0
+_MAX_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True)
-class _Said:
+class _LastReport:
     text: str
     since: float
     next: float
     wait: float
-    times: int = 0
+    count: int = 0
 
 
 class Deduplicator:
-    """Stores the last text about each subject; a repeated text is due at growing intervals, with a count.
+    """Stores the last text about each subject; a repeated text is reported at growing intervals, with a count.
 
     Args:
         clock: returns seconds that never decrease.
@@ -31,29 +31,29 @@ class Deduplicator:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._said: OrderedDict[str, _Said] = OrderedDict()
+        self._reports: OrderedDict[str, _LastReport] = OrderedDict()
 
-    def news(self, subject: str, text: str) -> str | None:
-        """Return the text to report now; None if it was reported recently.
+    def select(self, subject: str, text: str) -> str | None:
+        """Return the text if it must be reported now; None if it was reported recently.
 
         Args:
-            subject: the subject of the text. A new text about it is due immediately.
+            subject: the subject of the text. A new text about a subject is reported immediately.
             text: the text.
         """
-        now, said = self._clock(), self._said.get(subject)
-        if said is None or said.text != text:
-            self._said.pop(subject, None)
-            self._said[subject] = _Said(text, now, now + _FIRST_SECONDS, _FIRST_SECONDS)
-            while len(self._said) > _REMEMBERED:
-                self._said.popitem(last=False)
+        now, last = self._clock(), self._reports.get(subject)
+        if last is None or last.text != text:
+            self._reports.pop(subject, None)
+            self._reports[subject] = _LastReport(text, now, now + _FIRST_SECONDS, _FIRST_SECONDS)
+            while len(self._reports) > _MAX_SUBJECTS:
+                self._reports.popitem(last=False)
             return text
-        said.times += 1
-        if now < said.next:
+        last.count += 1
+        if now < last.next:
             return None
-        said.wait = min(said.wait * 2, _LONGEST_SECONDS)
-        said.next = now + said.wait
-        return f"{text} (again, {said.times} times in {now - said.since:.0f} s)"
+        last.wait = min(last.wait * 2, _MAX_SECONDS)
+        last.next = now + last.wait
+        return f"{text} (repeated {last.count} times in {now - last.since:.0f} s)"
 
-    def over(self, subject: str) -> None:
-        """Record that the problem is over: the next text about the subject is due immediately."""
-        self._said.pop(subject, None)
+    def reset(self, subject: str) -> None:
+        """Record that the problem is over: the next text about the subject is reported immediately."""
+        self._reports.pop(subject, None)

@@ -1,7 +1,7 @@
-"""Kubernetes events of a claim or of the Node, which users see with `kubectl describe`.
+"""Write Kubernetes events of a claim or of the Node, which users see with `kubectl describe`.
 
-Events are best effort: nothing waits for them or depends on them. Repeats are aggregated. Rate limit: a burst
-of 25 per object, then one per 5 minutes.
+Events are best effort: no other work waits for them or depends on them. Repeats are aggregated. Rate limit: a
+burst of 25 per object, then one per 5 minutes.
 """
 
 from typing import Final, Literal
@@ -10,14 +10,15 @@ from dradriver.kube.events import EventRecorder
 from dradriver.model.core.meta import ObjectReference
 from dradriver.node.state.records import ClaimRef
 
-__all__ = ["BURST", "Announcements", "Reason"]
+__all__ = ["BURST", "Reason", "WarningEvents"]
 
 BURST: Final = 25
-"""The limit of client-go."""
+"""Maximum burst of events per object, as in client-go."""
 
 Reason = Literal[
     "DeviceInUse",
     "InvalidConfig",
+    "UnprepareFailed",
     "PoolRefused",
     "PoolHeld",
     "PoolWithdrawn",
@@ -32,8 +33,8 @@ Reason = Literal[
 """The reasons of all events; `docs/observe.md` explains them."""
 
 
-class Announcements:
-    """Writes warnings of a driver on a node.
+class WarningEvents:
+    """Writes warning events of a driver on a node.
 
     Args:
         recorder: writes the events.
@@ -42,15 +43,16 @@ class Announcements:
 
     def __init__(self, recorder: EventRecorder, node: str) -> None:
         self.recorder = recorder
-        # kubectl selects a node's events by its name in the UID field, as the kubelet writes them.
+        # kubectl selects a node's events by the node's name in the UID field, because the kubelet writes it
+        # there.
         self._node = ObjectReference(api_version="v1", kind="Node", name=node, uid=node)
 
-    def of_node(self, reason: Reason, message: str) -> None:
-        """Write a warning about the node; from the loop."""
+    def warn_of_node(self, reason: Reason, message: str) -> None:
+        """Write a warning about the node; must be called on the event loop."""
         self.recorder.post(self._node, "Warning", reason, f"driver {self.recorder.component}: {message}")
 
-    def of_claim(self, ref: ClaimRef, reason: Reason, message: str) -> None:
-        """Write a warning about a claim; from the loop."""
+    def warn_of_claim(self, ref: ClaimRef, reason: Reason, message: str) -> None:
+        """Write a warning about a claim; must be called on the event loop."""
         claim = ObjectReference(
             api_version="resource.k8s.io/v1",
             kind="ResourceClaim",

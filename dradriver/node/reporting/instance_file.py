@@ -1,7 +1,8 @@
-"""The readiness of each instance of a driver, in a small file for `dradriver node status`.
+"""Write the readiness of each instance of a driver to a small file for `dradriver node status`.
 
-Nothing depends on the file. It is written shortly after a change. If the process is killed, the file stays and
-no process serves its socket: the instance is gone, and the start of the next instance removes the file.
+No other part depends on the file. The file is written shortly after a change. If the process is killed, the
+file stays, but no process serves the socket that the file names. So readers find that the instance is gone. The
+start of the next instance removes the file.
 """
 
 import asyncio
@@ -15,17 +16,17 @@ from typing import Final
 
 import msgspec
 
-from dradriver.aio.tasks import settled
+from dradriver.aio.tasks import await_thread
 from dradriver.node.errors import StateError
 from dradriver.node.files import atomic
 from dradriver.node.kubelet.sockets import is_served
 from dradriver.node.reporting.metrics import NodeMetrics
 
-__all__ = ["InstanceFile", "InstanceReport", "read_instances", "remove_left_instances"]
+__all__ = ["InstanceFile", "InstanceReport", "read_instances", "remove_stale_instances"]
 
 _log = logging.getLogger(__name__)
 
-_ENDING: Final = ".instance.json"
+_SUFFIX: Final = ".instance.json"
 _SECONDS: Final = 1.0
 _NUMBERS: Final = re.compile(r"\d+")
 
@@ -35,9 +36,9 @@ class InstanceReport:
     """The last report of an instance.
 
     Attributes:
-        service: the socket on which the kubelet calls it.
-        missing: why it is not ready. Empty if it is.
-        since: the time of the report's state, seconds since the epoch.
+        service: the socket on which the kubelet calls the instance.
+        missing: why the instance is not ready. Empty if it is ready.
+        since: the time at which the instance wrote the report, in seconds since the epoch.
     """
 
     service: str
@@ -59,7 +60,7 @@ def read_instances(data_dir: Path) -> list[InstanceReport]:
     return [_read(path) for path in _paths(data_dir)]
 
 
-def remove_left_instances(data_dir: Path) -> None:
+def remove_stale_instances(data_dir: Path) -> None:
     """Remove the files of killed instances; blocks on the disk.
 
     Raises:
@@ -67,55 +68,60 @@ def remove_left_instances(data_dir: Path) -> None:
     """
     for path in _paths(data_dir):
         try:
-            left = not _read(path).runs
+            is_stale = not _read(path).runs
         except StateError:
-            left = True
-        if left:
+            is_stale = True
+        if is_stale:
             atomic.remove(path)
 
 
 def _paths(data_dir: Path) -> list[Path]:
-    return sorted(path for path in data_dir.glob(f"*{_ENDING}") if not path.name.startswith("."))
+    return sorted(path for path in data_dir.glob(f"*{_SUFFIX}") if not path.name.startswith("."))
 
 
 def _read(path: Path) -> InstanceReport:
     try:
         return msgspec.json.decode(atomic.read(path), type=InstanceReport)
     except (OSError, msgspec.MsgspecError) as error:
-        raise StateError(f"status of an instance {path} can't be read: {error}") from error
+        raise StateError(f"instance status {path}: cannot be read: {error}") from error
 
 
 class InstanceFile:
-    """Keeps the file of one instance: `run()` until canceled, then `remove()`.
+    """Writes the file of one instance.
+
+    Call `run()`, which runs until it is canceled, and then `remove()`.
 
     Args:
         data_dir: the driver's data directory.
         service: the instance's socket, whose name is unique.
-        missing: returns why the instance is not ready. Empty when it is.
+        missing: returns why the instance is not ready. Empty if it is ready.
         metrics: counts failures.
     """
 
     def __init__(self, data_dir: Path, service: Path, missing: Callable[[], str], metrics: NodeMetrics) -> None:
-        self._path = data_dir / f"{service.stem}{_ENDING}"
+        self._path = data_dir / f"{service.stem}{_SUFFIX}"
         self._service = service
         self._missing = missing
         self._metrics = metrics
 
     async def run(self) -> None:
-        """Write the file when the report has changed, once a second; a growing number is not a change."""
+        """Write the file when the report has changed, at most once a second.
+
+        If only a number in the report's text has changed, the file is not written.
+        """
         loop = asyncio.get_running_loop()
-        said: str | None = None
+        written: str | None = None
         while True:
             await asyncio.sleep(_SECONDS)
             missing = self._missing()
-            if (new := _NUMBERS.sub("", missing)) == said:
+            if (new := _NUMBERS.sub("", missing)) == written:
                 continue
-            told = msgspec.json.encode(InstanceReport(str(self._service), missing, time.time()))
-            said = new  # also if the write fails: one line for each change
+            data = msgspec.json.encode(InstanceReport(str(self._service), missing, time.time()))
+            written = new  # set even if the write fails, so that each change is logged once
             try:
-                await settled(loop.run_in_executor(None, atomic.write_atomically, self._path, told))
+                await await_thread(loop.run_in_executor(None, atomic.write_atomically, self._path, data))
             except OSError as error:
-                _log.warning("readiness can't be written for `dradriver node status`: %s", error)
+                _log.warning("instance status for `dradriver node status`: cannot be written: %s", error)
                 self._metrics.background_error("instance status")
 
     async def remove(self) -> None:
@@ -123,4 +129,4 @@ class InstanceFile:
         try:
             await asyncio.to_thread(atomic.remove, self._path)
         except OSError as error:
-            _log.warning("%s can't be removed: %s", self._path, error)
+            _log.warning("instance status %s: cannot be removed: %s", self._path, error)

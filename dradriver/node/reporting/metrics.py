@@ -1,8 +1,8 @@
-"""The node plugin's metrics, in a Prometheus registry of its own; `docs/observe.md` lists them.
+"""The metrics of the node plugin, in a Prometheus registry of their own; `docs/observe.md` lists them.
 
-Names end like those of other DRA drivers (`requests_inflight`, `request_duration_seconds`, `prepared_devices`,
-`background_errors_total`). Times are in seconds. Every label has few values: claims and devices are never
-labels.
+The names have the endings that other DRA drivers use (`requests_inflight`, `request_duration_seconds`,
+`prepared_devices`, `background_errors_total`). Times are in seconds. Every label has few values, so claims and
+devices are never labels.
 """
 
 import platform
@@ -26,17 +26,17 @@ from dradriver.node.state.records import PreparedClaimRecord
 from dradriver.publish.status import PoolState, PoolStatus, Writes
 from dradriver.version import VERSION
 
-__all__ = ["NodeMetrics", "reason_of"]
+__all__ = ["NodeMetrics", "find_reason"]
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 45)
-"""The last bound is the kubelet's time limit."""
+"""Upper bounds of the histogram's buckets; the last bound is the kubelet's time limit."""
 
 _OPERATIONS: Final = ("prepare", "unprepare")
 _RESULTS: Final = ("ok", "in_progress", "error")
 
-_STATES: Final = tuple(state for state in PoolState if state is not PoolState.REMOVED)
+_POOL_STATES: Final = tuple(state for state in PoolState if state is not PoolState.REMOVED)
 
-_RECORDED: Final = tuple(state for state in ClaimState if state is not ClaimState.ABSENT)
+_RECORDED_STATES: Final = tuple(state for state in ClaimState if state is not ClaimState.ABSENT)
 
 _WRITES: Final[Mapping[str, str]] = MappingProxyType(
     {"creates": "create", "updates": "update", "deletes": "delete"}
@@ -50,32 +50,19 @@ _REASONS: Final[tuple[tuple[type[DraError], str], ...]] = (
     (ApiError, "api_server"),
     (DriverError, "driver"),
 )
-"""The first match wins, so narrower errors are before wider ones."""
+"""The first match is used, so subclasses are before their base classes."""
 
 
-def reason_of(error: Exception) -> str:
-    """Return the reason of a claim's failure as a label value."""
+def find_reason(error: Exception) -> str:
+    """Return the reason of a claim's failure, as the value of a label."""
     if isinstance(error, DraError) and isinstance(error.__cause__, ApiError):
         return "api_server"
-    found = next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
-    return found or ("other" if isinstance(error, DraError) else "internal")
-
-
-class _Build(Collector):
-    """The running versions of dradriver and Python."""
-
-    def __init__(self, driver: str) -> None:
-        self._driver = driver
-
-    def collect(self) -> Iterator[Metric]:
-        labels = ["driver", "version", "python_version"]
-        build = GaugeMetricFamily("dradriver_build_info", "1, with the versions that run.", labels=labels)
-        build.add_metric([self._driver, VERSION, platform.python_version()], 1)
-        yield build
+    reason = next((label for kind, label in _REASONS if isinstance(error, kind)), None)
+    return reason or ("other" if isinstance(error, DraError) else "internal")
 
 
 class _Recorded(Collector):
-    """The claims of the node and their devices, read at each scrape."""
+    """At each scrape, counts the recorded claims of the node and their devices."""
 
     def __init__(self, driver: str, read: Callable[[], Iterable[PreparedClaimRecord]]) -> None:
         self._driver = driver
@@ -96,14 +83,14 @@ class _Recorded(Collector):
             rows = list(self._read())
             devices.add_metric([self._driver], sum(len(row.record.devices) for row in rows))
             states = Tally(row.state for row in rows)
-            for state in _RECORDED:
+            for state in _RECORDED_STATES:
                 claims.add_metric([self._driver, str(state)], states[state])
         yield devices
         yield claims
 
 
 class _Stuck(Collector):
-    """Attachments that a binding driver cannot finish, counted at each scrape."""
+    """At each scrape, reports how many attachments a binding driver cannot finish."""
 
     def __init__(self, driver: str, read: Callable[[], Mapping[str, int]]) -> None:
         self._driver = driver
@@ -124,14 +111,17 @@ class NodeMetrics:
     """The metrics of one plugin.
 
     Attributes:
-        registry: the registry to expose.
+        registry: the registry with all metrics of the plugin.
     """
 
     def __init__(self, driver: str) -> None:
         self.registry = CollectorRegistry()
         self._driver = driver
         ProcessCollector(registry=self.registry)
-        self.registry.register(_Build(driver))
+        build = self._gauge(
+            "dradriver_build_info", "1, with the running versions.", "version", "python_version"
+        )
+        build.labels(driver, VERSION, platform.python_version()).set(1)
         seconds = Histogram(
             "dradriver_node_request_duration_seconds",
             "Seconds to prepare or unprepare one claim of a kubelet's call, its lookup included.",
@@ -141,28 +131,26 @@ class NodeMetrics:
         )
         in_flight = self._gauge(
             "dradriver_node_requests_inflight",
-            "Claims being prepared or unprepared for a waiting kubelet.",
+            "Claims that are being prepared or unprepared for a waiting kubelet.",
             "operation",
         )
         self._request_errors = self._counter(
             "dradriver_node_request_errors_total",
-            "Claims that could not be prepared or unprepared, by the kind of reason.",
+            "Claims that could not be prepared or unprepared, by reason.",
             "operation",
             "reason",
         )
-        self._in_flight_of = {each: in_flight.labels(self._driver, each) for each in _OPERATIONS}
-        self._seconds_of = {
-            each: seconds.labels(self._driver, *each) for each in product(_OPERATIONS, _RESULTS)
-        }
+        self._in_flight = {each: in_flight.labels(self._driver, each) for each in _OPERATIONS}
+        self._seconds = {each: seconds.labels(self._driver, *each) for each in product(_OPERATIONS, _RESULTS)}
         self._registered = self._gauge(
             "dradriver_node_registered", "1 while the kubelet has accepted the driver's registration."
         )
         self._errors = self._counter(
-            "dradriver_node_background_errors_total", "Errors of work that nobody waits for.", "source"
+            "dradriver_node_background_errors_total", "Errors of background work.", "source"
         )
         self._pool_state = self._gauge(
             "dradriver_node_pool_state",
-            "1 for the state in which a pool stands, 0 for the others; none while another instance publishes.",
+            "1 for the state of the pool, 0 for the others; none while another instance publishes.",
             "pool",
             "state",
         )
@@ -178,7 +166,7 @@ class NodeMetrics:
         )
         self._results = self._counter(
             "dradriver_node_publish_results_total",
-            "Tries to publish a pool, by the state in which they left it.",
+            "Attempts to publish a pool, by the resulting state.",
             "state",
         )
         self._writes = self._counter(
@@ -186,14 +174,14 @@ class NodeMetrics:
         )
         self._show_zeros()
 
-    def _gauge(self, name: str, told: str, *labels: str) -> Gauge:
-        return Gauge(name, told, ["driver", *labels], registry=self.registry)
+    def _gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
+        return Gauge(name, help_text, ["driver", *labels], registry=self.registry)
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(name, told, ["driver", *labels], registry=self.registry)
+    def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
+        return Counter(name, help_text, ["driver", *labels], registry=self.registry)
 
     def _show_zeros(self) -> None:
-        """Create series at start with 0: a rate over a series that appears with 1 misses the first event."""
+        """Create series with 0 at start: if a series began with 1, rates would not include the first event."""
         self._registered.labels(self._driver).set(0)
         for state in PoolState:
             self._results.labels(self._driver, str(state))
@@ -201,9 +189,9 @@ class NodeMetrics:
             self._writes.labels(self._driver, operation)
 
     @contextmanager
-    def observed(self, operation: str) -> Iterator[None]:
-        """Count and time one claim; `result` is ok, in_progress or error."""
-        in_flight = self._in_flight_of[operation]
+    def observe(self, operation: str) -> Iterator[None]:
+        """Count and time the operation on one claim in a `with` block."""
+        in_flight = self._in_flight[operation]
         in_flight.inc()
         began = time.perf_counter()
         result = "error"
@@ -214,22 +202,22 @@ class NodeMetrics:
             result = "in_progress"
             raise
         except Exception as error:
-            self._request_errors.labels(self._driver, operation, reason_of(error)).inc()
+            self._request_errors.labels(self._driver, operation, find_reason(error)).inc()
             raise
         finally:
             in_flight.dec()
-            self._seconds_of[operation, result].observe(time.perf_counter() - began)
+            self._seconds[operation, result].observe(time.perf_counter() - began)
 
     def background_error(self, source: str) -> None:
         """Count a failure of background work."""
         self._errors.labels(self._driver, source).inc()
 
     def set_registered(self, *, registered: bool) -> None:
-        """Record the kubelet's last decision."""
+        """Record whether the kubelet has accepted the driver's registration."""
         self._registered.labels(self._driver).set(int(registered))
 
-    def pool(self, before: PoolStatus | None, status: PoolStatus) -> None:
-        """Record an attempt to publish a pool; `before` is the same publisher's previous status of it."""
+    def record_pool(self, before: PoolStatus | None, status: PoolStatus) -> None:
+        """Record an attempt to publish a pool; `before` is the pool's previous status from the publisher."""
         self._results.labels(self._driver, str(status.state)).inc()
         written = before.writes if before else Writes()
         for field, operation in _WRITES.items():
@@ -243,15 +231,15 @@ class NodeMetrics:
         for dropped in status.dropped:
             self._dropped.labels(self._driver, status.pool, dropped.field, dropped.gate).set(1)
         self._pool_devices.labels(self._driver, status.pool).set(status.devices)
-        for state in _STATES:
+        for state in _POOL_STATES:
             self._pool_state.labels(self._driver, status.pool, str(state)).set(int(state is status.state))
 
     def forget_pool(self, last: PoolStatus) -> None:
-        """Drop the series of a pool that is removed, or that this instance no longer publishes."""
+        """Remove the series of a pool that was removed, or that this instance no longer publishes."""
         self._forget_dropped(last)
         with suppress(KeyError):  # the series may never have existed
             self._pool_devices.remove(self._driver, last.pool)
-        for state in _STATES:
+        for state in _POOL_STATES:
             with suppress(KeyError):
                 self._pool_state.remove(self._driver, last.pool, str(state))
 
@@ -261,9 +249,9 @@ class NodeMetrics:
                 self._dropped.remove(self._driver, last.pool, dropped.field, dropped.gate)
 
     def show_recorded(self, read: Callable[[], Iterable[PreparedClaimRecord]]) -> None:
-        """Call `read` for the recorded claims at each scrape; a `StateError` shows none."""
+        """At each scrape, show the claims that `read` returns, or no series if `read` raises `StateError`."""
         self.registry.register(_Recorded(self._driver, read))
 
     def show_stuck(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Call `read` for the stuck attachments, by operation, at each scrape."""
+        """At each scrape, show the numbers that `read` returns: the stuck attachments by operation."""
         self.registry.register(_Stuck(self._driver, read))

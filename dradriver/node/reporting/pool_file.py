@@ -1,7 +1,7 @@
-"""The last status of each pool, in a small file for `dradriver node status`.
+"""Write the last status of each pool to a small file for `dradriver node status`.
 
-It is a separate file because nothing depends on it: it must not cause transactions or migrations of the
-prepared state. Only the instance that publishes writes it.
+The statuses are not part of the prepared state, because no other part depends on them: they must not cause
+transactions or migrations of the state. Only the instance that publishes writes the file.
 """
 
 from collections.abc import Collection
@@ -26,7 +26,7 @@ class KnownPool:
 
     Attributes:
         status: the status.
-        since: the time of the last change of state, seconds since the epoch.
+        since: the time at which the pool's state last changed, in seconds since the epoch.
     """
 
     status: PoolStatus
@@ -34,7 +34,7 @@ class KnownPool:
 
 
 def read_pools(data_dir: Path) -> list[KnownPool]:
-    """Return the pools that this data directory's driver published last, by name; empty if it never has.
+    """Return the pools that the driver of this data directory published last, by name; empty if there are none.
 
     Raises:
         StateError: the file cannot be read.
@@ -45,14 +45,14 @@ def read_pools(data_dir: Path) -> list[KnownPool]:
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError) as error:
-        raise StateError(f"status of the pools {path} can't be read: {error}") from error
+        raise StateError(f"pool status {path}: cannot be read: {error}") from error
 
 
 def write_pools(data_dir: Path, pools: Collection[KnownPool]) -> None:
-    """Replace the file in one step; if the process dies, it stays correct until another instance publishes.
+    """Replace the file in one step; if the process dies, the file is correct until another instance publishes.
 
     Raises:
-        OSError: not written. The old file is unchanged.
+        OSError: the file was not written. The old file is unchanged.
     """
     ordered = sorted(pools, key=lambda pool: pool.status.pool)
     atomic.write_atomically(data_dir / FILE_NAME, msgspec.json.encode(ordered))

@@ -1,7 +1,7 @@
-"""Report the state of the pools: metrics, the file for `dradriver node status`, events of the Node.
+"""Report the state of the pools as metrics, in the file for `dradriver node status`, and as Node events.
 
-The publisher itself logs each change. Nothing depends on these reports, so their failures never reach the
-publisher. If the process dies, events that were not written yet are lost.
+The publisher itself logs each change. A failure to write a report never affects the publisher. If the process
+dies, events that were not yet written are lost.
 """
 
 import asyncio
@@ -12,19 +12,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from dradriver.aio.tasks import settled
-from dradriver.node.reporting.events import Announcements, Reason
+from dradriver.aio.tasks import await_thread
+from dradriver.node.reporting.events import Reason, WarningEvents
 from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.reporting.pool_file import KnownPool, write_pools
 from dradriver.node.reporting.readiness import ProcessReadiness
 from dradriver.publish.status import PoolState, PoolStatus
 
-__all__ = ["PoolNews"]
+__all__ = ["PoolReporter"]
 
 _log = logging.getLogger(__name__)
 
 _GATHER_SECONDS: Final = 0.05
-"""Pools change in bursts; the file is written once for all of them."""
+"""Pools change in bursts; the file is written once for each burst."""
 
 _REASONS: Final[Mapping[PoolState, Reason]] = MappingProxyType(
     {
@@ -34,57 +34,56 @@ _REASONS: Final[Mapping[PoolState, Reason]] = MappingProxyType(
         PoolState.FALLBACK: "PoolFallback",
     }
 )
-"""States that cause an event, with its reason."""
+"""States that cause an event, each with the reason of the event."""
 
 
-class PoolNews:
-    """Receives each status of a publisher: call it from the loop.
+class PoolReporter:
+    """Receives each status from a publisher; must be called on the event loop.
 
-    `keep_file()` runs only while this instance publishes, because another instance writes the same file when it
-    is elected.
+    Run `write_file()` only while this instance publishes, because all instances write to one file.
 
     Args:
         data_dir: the folder of the file.
-        metrics: counts and shows pools.
+        metrics: counts the attempts, and shows the state of pools.
         readiness: receives each status too.
-        announcements: writes the events.
+        events: writes the events.
     """
 
     def __init__(
-        self, data_dir: Path, metrics: NodeMetrics, readiness: ProcessReadiness, announcements: Announcements
+        self, data_dir: Path, metrics: NodeMetrics, readiness: ProcessReadiness, events: WarningEvents
     ) -> None:
         self._data_dir = data_dir
         self._metrics = metrics
         self._readiness = readiness
-        self._announcements = announcements
+        self._events = events
         self._pools: dict[str, KnownPool] = {}
-        self._said: dict[str, tuple[PoolState, str]] = {}
+        self._reported: dict[str, tuple[PoolState, str]] = {}
         self._changed = asyncio.Event()
 
     def __call__(self, status: PoolStatus) -> None:
-        """Report an attempt to publish a pool; the status may be unchanged."""
+        """Report an attempt to publish a pool, even if the status is unchanged."""
         name, known = status.pool, self._pools.get(status.pool)
-        self._metrics.pool(known.status if known else None, status)
-        self._readiness.tried(status)
+        self._metrics.record_pool(known.status if known else None, status)
+        self._readiness.record(status)
         if status.state is PoolState.REMOVED:
             self._pools.pop(name, None)
-            self._said.pop(name, None)
+            self._reported.pop(name, None)
         else:
             same = known is not None and known.status.state is status.state
             self._pools[name] = KnownPool(status, known.since if known and same else time.time())
-            self._say(status)
+            self._write_event(status)
         if known is None or known.status != status:
             self._changed.set()
 
     def forget(self) -> None:
-        """Forget all pools, because the publisher ends; the file keeps the last status of each pool."""
+        """Forget all pools, because the publisher has ended; the file is not changed."""
         for known in self._pools.values():
             self._metrics.forget_pool(known.status)
         self._pools.clear()
         self._changed.clear()
 
-    async def keep_file(self) -> None:
-        """Write the file soon after each change, until canceled; afterwards no write is in progress."""
+    async def write_file(self) -> None:
+        """Write the file soon after each change, until canceled; when it ends, no write is in progress."""
         loop = asyncio.get_running_loop()
         while True:
             await self._changed.wait()
@@ -92,18 +91,18 @@ class PoolNews:
             self._changed.clear()
             try:
                 pools = list(self._pools.values())
-                await settled(loop.run_in_executor(None, write_pools, self._data_dir, pools))
+                await await_thread(loop.run_in_executor(None, write_pools, self._data_dir, pools))
             except OSError as error:
-                _log.warning("the status of pools can't be written for `dradriver node status`: %s", error)
+                _log.warning("pool status for `dradriver node status`: cannot be written: %s", error)
                 self._metrics.background_error("pool status")
 
-    def _say(self, status: PoolStatus) -> None:
-        """Write one event for each change; a state that returns after a retry of the same pool causes none."""
-        news = (status.state, status.message)
-        if status.state is PoolState.PENDING or self._said.get(status.pool) == news:
+    def _write_event(self, status: PoolStatus) -> None:
+        """Write an event if the state or message differs from the last report; the state PENDING is ignored."""
+        report = (status.state, status.message)
+        if status.state is PoolState.PENDING or self._reported.get(status.pool) == report:
             return
-        self._said[status.pool] = news
+        self._reported[status.pool] = report
         reason = _REASONS.get(status.state) or ("PoolFieldsDropped" if status.dropped else None)
         if reason is not None:
             held = f" (held by {', '.join(status.held_by)})" if status.held_by else ""
-            self._announcements.of_node(reason, f"pool {status.pool}: {status.message}{held}")
+            self._events.warn_of_node(reason, f"pool {status.pool}: {status.message}{held}")

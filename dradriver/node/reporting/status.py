@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dradriver.node.state.database import FILE_NAME, read_only
+from dradriver.node.state.database import FILE_NAME, read_rows
 from dradriver.node.state.records import PreparedClaimRecord
 
-__all__ = ["NodeReport", "node_status"]
+__all__ = ["PluginStatus", "node_status"]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReport:
-    """The records in a plugin's data directory.
+class PluginStatus:
+    """The content of a plugin's data directory.
 
     Attributes:
         data_dir: the directory.
-        claims: the claims on this node, oldest first.
+        claims: the recorded claims, oldest first.
         set_aside: unreadable state files that were replaced, oldest first.
     """
 
@@ -24,12 +24,18 @@ class NodeReport:
     set_aside: list[Path]
 
 
-def node_status(data_dir: Path) -> NodeReport:
-    """Read the prepared state of a running or stopped plugin; blocks on the disk, changes nothing.
+def node_status(data_dir: Path) -> PluginStatus:
+    """Read the prepared state of a running or stopped plugin, without changes; blocks on the disk.
+
+    Args:
+        data_dir: the plugin's data directory (`PluginConfig.data_dir`).
+
+    Returns:
+        The recorded claims, and the unreadable state files that were replaced.
 
     Raises:
-        StateError: there is no state, or it cannot be read.
+        StateError: the state file does not exist or cannot be read.
     """
-    found = data_dir.glob(f"{FILE_NAME}.corrupt-*")
-    set_aside = sorted(path for path in found if not path.name.endswith(("-wal", "-shm", "-journal")))
-    return NodeReport(data_dir, read_only(data_dir / FILE_NAME), set_aside)
+    paths = data_dir.glob(f"{FILE_NAME}.corrupt-*")
+    set_aside = sorted(path for path in paths if not path.name.endswith(("-wal", "-shm", "-journal")))
+    return PluginStatus(data_dir, read_rows(data_dir / FILE_NAME), set_aside)

@@ -1,8 +1,9 @@
-"""The states of one claim on the node, as a table.
+"""The states of a claim on the node, and a table of the allowed changes of state.
 
-A claim is `absent` until its devices are recorded. It is `preparing` until the driver and the CDI spec are
-done, `prepared` until its unprepare begins, and `unpreparing` until nothing is left of it. Devices are held in
-every state except `absent`: a partly prepared claim keeps other claims away.
+A claim is `absent` until its devices are recorded. It is `preparing` until the driver has prepared it and the
+CDI spec is written. It is `prepared` until its unprepare begins, and `unpreparing` until its record is deleted.
+The claim holds its devices in every state except `absent`, so no other claim gets devices of a partly prepared
+claim.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ class ClaimEvent(StrEnum):
 
 
 class IllegalMoveError(AssertionError):
-    """An event that cannot happen in this state: a defect of the caller."""
+    """The event is not allowed in this state, which is a defect of the caller."""
 
 
 _S, _E = ClaimState, ClaimEvent
@@ -41,13 +42,13 @@ _S, _E = ClaimState, ClaimEvent
 MOVES: Final[Mapping[tuple[ClaimState, ClaimEvent], ClaimState]] = MappingProxyType(
     {
         (_S.ABSENT, _E.BEGIN_PREPARE): _S.PREPARING,
-        (_S.PREPARING, _E.BEGIN_PREPARE): _S.PREPARING,  # a partly prepared claim is adopted
+        (_S.PREPARING, _E.BEGIN_PREPARE): _S.PREPARING,  # the driver is called again after a crash or an error
         (_S.PREPARING, _E.FINISH_PREPARE): _S.PREPARED,
         (_S.PREPARING, _E.BEGIN_UNPREPARE): _S.UNPREPARING,
         (_S.PREPARED, _E.BEGIN_UNPREPARE): _S.UNPREPARING,
         (_S.UNPREPARING, _E.BEGIN_UNPREPARE): _S.UNPREPARING,  # continued after a crash or an error
         (_S.UNPREPARING, _E.FINISH_UNPREPARE): _S.ABSENT,
-        # The hardware lost its changes. The record of the claim that holds each device is still valid.
+        # A reboot reverts changes of the hardware. The records of which claim holds which device stay valid.
         (_S.PREPARED, _E.REBOOT): _S.PREPARING,
         (_S.PREPARING, _E.REBOOT): _S.PREPARING,
         (_S.UNPREPARING, _E.REBOOT): _S.UNPREPARING,
@@ -59,21 +60,21 @@ def move(state: ClaimState, event: ClaimEvent) -> ClaimState:
     """Return the state after an event.
 
     Raises:
-        IllegalMoveError: the event cannot happen in this state. Nothing has changed.
+        IllegalMoveError: the event is not allowed in this state.
     """
     try:
         return MOVES[state, event]
     except KeyError:
-        raise IllegalMoveError(f"a claim that is {state} can't {event}") from None
+        raise IllegalMoveError(f'claim state {state}: event "{event}" is not allowed') from None
 
 
 class NextStep(Enum):
-    """The first step of a prepare, for a given record."""
+    """The first step of a prepare, which depends on the claim's record."""
 
     RECORD = "check the devices and record the claim"
-    ADOPT = "let the driver prepare again what is recorded"
+    ADOPT = "call the driver again for the record"
     ANSWER = "answer from the record"
-    UNPREPARE = "take back what is recorded, then begin"
+    UNPREPARE = "revert the recorded prepare, then begin"
 
 
 def next_step(state: ClaimState, *, same_devices: bool, same_boot: bool) -> NextStep:
@@ -81,8 +82,8 @@ def next_step(state: ClaimState, *, same_devices: bool, same_boot: bool) -> Next
 
     Args:
         state: the recorded state of the claim.
-        same_devices: the record has the devices of the present allocation.
-        same_boot: the record was written since the machine started.
+        same_devices: whether the record has the devices of the present allocation.
+        same_boot: whether the record was written since the machine started.
     """
     match state:
         case ClaimState.ABSENT:

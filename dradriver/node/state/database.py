@@ -1,7 +1,7 @@
-"""Open the SQLite file of the prepared state: settings, migrations, and damaged files.
+"""Open the SQLite file of the prepared state: configure it, migrate it, and set a damaged file aside.
 
-An unreadable file is renamed, never deleted, so that it can be inspected. The state is rebuilt from other
-sources.
+An unreadable file is renamed and never deleted, so that it can be inspected. The state is then rebuilt
+(`node.claims.rebuild`).
 """
 
 import fcntl
@@ -17,37 +17,40 @@ from dradriver.node.errors import StateError
 from dradriver.node.files import atomic
 from dradriver.node.state.records import PreparedClaimRecord
 from dradriver.node.state.rows import Rows
-from dradriver.node.state.tables import VERSION, DamagedError, is_damage, look_for_damage, migrate, rows_of
+from dradriver.node.state.tables import VERSION, DamagedError, check_damage, fetch_rows, is_damage, migrate
 
 __all__ = [
     "FILE_NAME",
     "Identity",
-    "Opened",
+    "OpenedFile",
     "connect",
-    "identity",
     "is_busy",
-    "read_only",
-    "staying",
+    "keep_name",
+    "read_identity",
+    "read_rows",
 ]
 
 _log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "state.db"
 _BUSY_SECONDS: Final = 10.0
-_PARTS: Final = ("-wal", "-shm", "-journal", "")
-"""The files that SQLite keeps, the main file last: until it is renamed, the next start tries again."""
+_SUFFIXES: Final = ("-wal", "-shm", "-journal", "")
+"""Suffixes of SQLite's files, in the order in which the files are set aside.
+
+The main file is last: if the process dies in between, the next start finds it and sets it aside.
+"""
 
 Identity: TypeAlias = tuple[int, int]
-"""Device and inode, which identify a file independent of its name."""
+"""Device number and inode, which identify a file independent of its name."""
 
 
-class Opened(NamedTuple):
+class OpenedFile(NamedTuple):
     """An open file.
 
     Attributes:
-        connection: for one thread at a time.
+        connection: the connection, which only one thread may use at a time.
         identity: identifies the file.
-        aside: the new path of an unreadable file, if there was one.
+        aside: the new path of an unreadable file that was set aside. None if there was no such file.
     """
 
     connection: sqlite3.Connection
@@ -55,56 +58,56 @@ class Opened(NamedTuple):
     aside: Path | None
 
 
-def connect(path: Path) -> Opened:
-    """Open the file, and create or migrate it; a damaged file is set aside and a new one is created.
+def connect(path: Path) -> OpenedFile:
+    """Open the file, and create or migrate it; a damaged file is set aside, and a new file is created.
 
     Raises:
-        StateError: neither the old file nor a new one can be opened.
+        StateError: neither the existing file nor a new file can be opened.
     """
     try:
         with _locked(path, fcntl.LOCK_EX):
             try:
-                return Opened(_open(path), identity(path), None)
+                return OpenedFile(_open(path), read_identity(path), None)
             except Exception as error:
                 if not is_damage(error):
                     raise
                 aside = _set_aside(path)
-                _log.error("prepared state %s is unreadable (%s), set aside as %s", path, error, aside)
-                return Opened(_open(path), identity(path), aside)
+                _log.error("prepared state %s: unreadable (%s), renamed to %s", path, error, aside)
+                return OpenedFile(_open(path), read_identity(path), aside)
     except (OSError, sqlite3.Error) as error:
-        raise StateError(f"prepared state {path} can't be opened: {error}") from error
+        raise StateError(f"prepared state {path}: cannot be opened: {error}") from error
 
 
-def read_only(path: Path) -> list[PreparedClaimRecord]:
-    """Return every row, for other processes than the plugin's; changes nothing.
+def read_rows(path: Path) -> list[PreparedClaimRecord]:
+    """Return every row without changing the file; for processes other than the plugin.
 
     Raises:
-        StateError: there is no file, or it cannot be read.
+        StateError: the file does not exist or cannot be read.
     """
     if not path.exists():
-        raise StateError(f"{path} does not exist: no driver with this data directory has run here")
+        raise StateError(f"prepared state {path}: does not exist: no driver has run here")
     try:
-        _check_parts(path)
+        _check_files(path)
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
         try:
             return Rows(connection, "").all()
         finally:
             connection.close()
     except (OSError, sqlite3.Error, ValueError) as error:
-        raise StateError(f"prepared state {path} can't be read: {error}") from error
+        raise StateError(f"prepared state {path}: cannot be read: {error}") from error
 
 
-def identity(path: Path) -> Identity | None:
-    """Return the identity of the file that has this name now; None: there is none.
+def read_identity(path: Path) -> Identity | None:
+    """Return the identity of the file that has this name now; None if the file does not exist.
 
     Raises:
         OSError: the file cannot be inspected.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -114,8 +117,8 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 @contextmanager
-def staying(path: Path) -> Iterator[None]:
-    """Keep all processes from setting the file aside; any number of processes may hold this at once.
+def keep_name(path: Path) -> Iterator[None]:
+    """Prevent all processes from setting the file aside; any number of processes may hold this lock at once.
 
     Raises:
         OSError: the lock file cannot be used.
@@ -126,7 +129,7 @@ def staying(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, kind: int) -> Iterator[None]:
-    """Lock: two processes that start together must not set aside each other's new file, or one in use."""
+    """Hold the lock on the name: no process sets aside a file that another has just created or is using."""
     descriptor = atomic.open_lock(path.with_name(f"{path.name}.lock"))
     try:
         fcntl.flock(descriptor, kind)
@@ -136,7 +139,7 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    _check_parts(path)
+    _check_files(path)
     connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
     try:
         _prepare(connection)
@@ -146,36 +149,36 @@ def _open(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check_parts(path: Path) -> None:
-    """Check the files: SQLite would follow a symlink, and write to a file that has a second name."""
-    for part in _parts(path):
-        if not atomic.is_plain(part):
-            raise DamagedError(f"{part} is no file of its own")
+def _check_files(path: Path) -> None:
+    """Check that the database's files are regular: SQLite would follow symlinks, and write to hard links."""
+    for file in _list_files(path):
+        if not atomic.is_plain(file):
+            raise DamagedError(f"{file} is not a regular file with one name")
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    version = look_for_damage(connection)
-    rows_of(connection, "PRAGMA journal_mode = WAL")
-    # FULL: a commit is on disk when it returns. NORMAL could lose it in a power failure.
-    rows_of(connection, "PRAGMA synchronous = FULL")
+    version = check_damage(connection)
+    fetch_rows(connection, "PRAGMA journal_mode = WAL")
+    # FULL: a commit is on disk when COMMIT returns. With NORMAL, a power failure could lose the commit.
+    fetch_rows(connection, "PRAGMA synchronous = FULL")
     if version < VERSION:
         migrate(connection, version)
-    # A damaged header may forbid writes; SQLite begins a transaction nevertheless.
-    rows_of(connection, "BEGIN IMMEDIATE")
-    rows_of(connection, "DELETE FROM completed")
-    rows_of(connection, "ROLLBACK")
+    # Test a write: a damaged header may forbid writes, although SQLite begins the transaction.
+    fetch_rows(connection, "BEGIN IMMEDIATE")
+    fetch_rows(connection, "DELETE FROM completed")
+    fetch_rows(connection, "ROLLBACK")
     rows = Rows(connection, "")
     rows.all()
     rows.offers.check()
 
 
 def _set_aside(path: Path) -> Path:
-    aside = atomic.set_aside_name(path)
-    for part in _parts(path):
+    aside = atomic.set_aside_path(path)
+    for file in _list_files(path):
         with suppress(FileNotFoundError):
-            part.rename(aside.with_name(f"{aside.name}{part.name.removeprefix(path.name)}"))
+            file.rename(aside.with_name(f"{aside.name}{file.name.removeprefix(path.name)}"))
     return aside
 
 
-def _parts(path: Path) -> list[Path]:
-    return [path.with_name(f"{path.name}{suffix}") for suffix in _PARTS]
+def _list_files(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}{suffix}") for suffix in _SUFFIXES]

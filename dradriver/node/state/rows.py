@@ -1,4 +1,4 @@
-"""The rows of the prepared state, inside a transaction."""
+"""Read and write the rows of the prepared state inside a transaction."""
 
 import sqlite3
 import time
@@ -10,7 +10,7 @@ from dradriver.errors import DraError
 from dradriver.node.state.claim_states import ClaimEvent, ClaimState, move
 from dradriver.node.state.recorded_offers import RecordedOffers
 from dradriver.node.state.records import ClaimRecord, PreparedClaimRecord, decode_record, encode_record
-from dradriver.node.state.tables import DamagedError, rows_of, with_digest, without_digest
+from dradriver.node.state.tables import DamagedError, add_digest, fetch_rows, remove_digest
 
 __all__ = ["Rows"]
 
@@ -18,24 +18,24 @@ _COLUMNS: Final = "uid, record, state, boot_id, since"
 
 
 class Rows:
-    """Access to the claims' rows; state changes follow `claim_states`.
+    """Reads and writes the claims' rows; only changes of state that `claim_states` allows are possible.
 
-    Rows are cached. They are read again only if another process has changed the file, which `refresh` checks at
+    Rows are cached. They are read again only if another process has changed the file. `refresh` checks this at
     the start of each transaction.
     """
 
     def __init__(self, connection: sqlite3.Connection, boot_id: str) -> None:
-        self._query = partial(rows_of, connection)
+        self._query = partial(fetch_rows, connection)
         self._boot_id = boot_id
         self._version: object = None
-        self._known: dict[str, PreparedClaimRecord] | None = None
-        self._marked = False
-        self._confirmed = False
+        self._cache: dict[str, PreparedClaimRecord] | None = None
+        self._is_marked = False
+        self._is_confirmed = False
         self.offers = RecordedOffers(connection)
         """The driver's present and earlier offers."""
 
     def refresh(self) -> None:
-        """Begin a transaction: drop the cache if another connection has changed the file.
+        """Drop the cache if another connection has changed the file; call this first in a transaction.
 
         Raises:
             sqlite3.Error: the file cannot be read.
@@ -47,8 +47,8 @@ class Rows:
 
     def forget(self) -> None:
         """Drop the cache after a rollback, because it may be wrong."""
-        self._known = None
-        self._marked = False
+        self._cache = None
+        self._is_marked = False
         self.offers.forget()
 
     def get(self, uid: str) -> PreparedClaimRecord | None:
@@ -59,7 +59,7 @@ class Rows:
         """
         return self._rows().get(uid)
 
-    def each(self) -> Iterable[PreparedClaimRecord]:
+    def values(self) -> Iterable[PreparedClaimRecord]:
         """Return every row, in any order.
 
         Raises:
@@ -79,7 +79,7 @@ class Rows:
         """Apply an event to a claim, and store its record.
 
         Raises:
-            IllegalMoveError: the event cannot happen in the claim's state.
+            IllegalMoveError: the event is not allowed in the claim's state.
             sqlite3.Error: the file cannot be written.
         """
         current = self.get(record.uid)
@@ -93,7 +93,7 @@ class Rows:
         return self._rows()[record.uid]
 
     def amend(self, record: ClaimRecord) -> None:
-        """Replace the record of a claim that has a row, without a change of its state.
+        """Replace the record of a claim that has a row; the claim's state does not change.
 
         Raises:
             sqlite3.Error: the file cannot be written.
@@ -101,49 +101,49 @@ class Rows:
         if row := self.get(record.uid):
             self._put(record, row.state, row.boot_id, row.since)
 
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether the file has every prepared claim of this node.
 
-        A new file must be rebuilt first. A rebuilt file may have lost its last writes: after it is opened, it
-        is compared with the driver and the CDI specs, and confirmed.
+        A new file must be rebuilt first. A rebuilt file may have lost its last writes. So after a file is
+        opened, it must be compared with the driver and the CDI specs, and confirmed with `set_complete`.
 
         Raises:
             sqlite3.Error: the file cannot be read.
         """
-        return self._confirmed and self.marked_complete()
+        return self._is_confirmed and self.is_marked_complete()
 
-    def marked_complete(self) -> bool:
+    def is_marked_complete(self) -> bool:
         """Return whether the file is marked as complete.
 
         Raises:
             sqlite3.Error: the file cannot be read.
         """
-        if not self._marked:
-            self._marked = bool(self._query("SELECT 1 FROM completed LIMIT 1"))
-        return self._marked
+        if not self._is_marked:
+            self._is_marked = bool(self._query("SELECT 1 FROM completed LIMIT 1"))
+        return self._is_marked
 
     def set_complete(self) -> None:
-        """Mark the file as complete: it has every claim.
+        """Mark the file as complete, because it has every prepared claim of this node.
 
         Raises:
             sqlite3.Error: the file cannot be written.
         """
-        if not self.marked_complete():
+        if not self.is_marked_complete():
             self._query("INSERT INTO completed (at) VALUES (?)", (time.time(),))
-        self._confirmed = True
+        self._is_confirmed = True
 
     def set_incomplete(self) -> None:
-        """Mark the file as incomplete: it has lost claims and must be rebuilt before use.
+        """Mark the file as incomplete, because it has lost claims and must be rebuilt before use.
 
         Raises:
             sqlite3.Error: the file cannot be written.
         """
         self._query("DELETE FROM completed")
-        self._marked = False
+        self._is_marked = False
 
     def _put(self, record: ClaimRecord, state: ClaimState, boot_id: str, since: float) -> None:
         data = encode_record(record)
-        stored = with_digest(data, record.uid, str(state), boot_id, since)
+        stored = add_digest(data, record.uid, str(state), boot_id, since)
         self._query(
             f"INSERT INTO claims ({_COLUMNS}) VALUES (?, ?, ?, ?, ?) "  # noqa: S608
             "ON CONFLICT (uid) DO UPDATE SET record = excluded.record, state = excluded.state, "
@@ -153,16 +153,16 @@ class Rows:
         self._rows()[record.uid] = PreparedClaimRecord(decode_record(data), state, boot_id, since)
 
     def _rows(self) -> dict[str, PreparedClaimRecord]:
-        if self._known is None:
+        if self._cache is None:
             rows = self._query(f"SELECT {_COLUMNS} FROM claims")  # noqa: S608
-            self._known = {row.uid: row for row in map(_row, rows)}
-        return self._known
+            self._cache = {row.uid: row for row in map(_decode_row, rows)}
+        return self._cache
 
 
-def _row(row: tuple[str, bytes, str, str, float]) -> PreparedClaimRecord:
+def _decode_row(row: tuple[str, bytes, str, str, float]) -> PreparedClaimRecord:
     uid, stored, state, boot_id, since = row
     try:
-        record = decode_record(without_digest(stored, uid, state, boot_id, since))
+        record = decode_record(remove_digest(stored, uid, state, boot_id, since))
         return PreparedClaimRecord(record, ClaimState(state), boot_id, since)
     except (DraError, ValueError, DamagedError) as error:
-        raise DamagedError(f"the row of claim UID {uid} is damaged: {error}") from error
+        raise DamagedError(f"claim UID {uid}: the row is damaged: {error}") from error

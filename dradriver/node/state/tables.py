@@ -1,8 +1,9 @@
-"""The tables of the prepared state, and the detection of a damaged file.
+"""Create the tables of the prepared state, and detect a damaged file.
 
-Any byte of the file may change. SQLite detects damage of its trees and its schema. The tables are compared with
-those that this version creates, and each row has a digest. None of these detects a file without its newest
-transactions: `node.claims.rebuild` compares the claims with CDI specs and driver.
+Damage may change any byte of the file. SQLite detects damage of its trees and its schema. This module compares
+the tables with those that this version of the SDK creates, and checks the digest of each row. None of these
+checks detects that a file has lost its newest transactions. Therefore `node.claims.rebuild` compares the claims
+with the CDI specs and the driver.
 """
 
 import hashlib
@@ -16,12 +17,12 @@ from typing import Any, Final
 __all__ = [
     "VERSION",
     "DamagedError",
+    "add_digest",
+    "check_damage",
+    "fetch_rows",
     "is_damage",
-    "look_for_damage",
     "migrate",
-    "rows_of",
-    "with_digest",
-    "without_digest",
+    "remove_digest",
 ]
 
 _APPLICATION_ID: Final = 0x64726131
@@ -37,7 +38,8 @@ _MIGRATIONS: Final = (
             since REAL NOT NULL
         ) STRICT
         """,
-        # Until a new file is complete, it has no information about claims that were prepared before.
+        # A new file has no row here until the claims that were prepared before it was created are recorded in
+        # it.
         "CREATE TABLE completed (at REAL NOT NULL) STRICT",
     ),
     (
@@ -53,7 +55,7 @@ _MIGRATIONS: Final = (
         """,
     ),
 )
-"""The statements that convert version N of the file to N + 1; `user_version` has the version."""
+"""Item N has the statements that convert version N of the file to version N + 1 (PRAGMA `user_version`)."""
 
 VERSION: Final = len(_MIGRATIONS)
 
@@ -62,15 +64,15 @@ _END: Final = b'"}'
 _DIGEST_LENGTH: Final = len(_DIGEST) + 32 + len(_END)
 
 _SCHEMA: Final = """
-    SELECT object.type, object.name, object.tbl_name, made.wr, made.strict,
+    SELECT object.type, object.name, object.tbl_name, tables.wr, tables.strict,
            field.cid, field.name, field.type, field."notnull", field.dflt_value, field.pk
     FROM sqlite_schema AS object
-    LEFT JOIN pragma_table_list(object.name) AS made ON made.schema = 'main'
+    LEFT JOIN pragma_table_list(object.name) AS tables ON tables.schema = 'main'
     LEFT JOIN pragma_table_xinfo(object.name) AS field
     ORDER BY object.name, field.cid
 """
 
-_NOT_THE_FILE: Final = frozenset(
+_ENVIRONMENT_ERRORS: Final = frozenset(
     {
         sqlite3.SQLITE_ABORT,
         sqlite3.SQLITE_AUTH,
@@ -85,7 +87,7 @@ _NOT_THE_FILE: Final = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
-"""Primary error codes that a sound file causes too: locked, disk full, not allowed."""
+"""Primary error codes that also occur with an undamaged file (file locked, disk full, no permission)."""
 
 _UNREADABLE_DISK: Final = frozenset(
     {
@@ -97,15 +99,15 @@ _UNREADABLE_DISK: Final = frozenset(
 
 
 class DamagedError(sqlite3.DatabaseError):
-    """The file has content that was never written to it."""
+    """The file has content that this SDK has not written."""
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether an error is caused by the file, and not by its environment.
+    """Return whether the file itself has caused an error, not its environment, such as a full disk.
 
-    SQLite reports a damaged schema like a wrong statement ("no such column"), and a damaged header like a file
-    that must not be written. Python cannot decode a message that quotes bytes which are not UTF-8. So every
-    error without another known cause counts as damage.
+    For a damaged schema, SQLite reports a wrong statement ("no such column"). For a damaged header, it reports
+    a file that must not be written. If a message quotes bytes that are not UTF-8, Python cannot decode the
+    message. So every error without another known cause counts as damage.
     """
     if isinstance(error, OSError | MemoryError):
         return False
@@ -115,36 +117,38 @@ def is_damage(error: Exception) -> bool:
     primary = code & 0xFF
     if primary == sqlite3.SQLITE_IOERR:
         return code in _UNREADABLE_DISK
-    return primary not in _NOT_THE_FILE
+    return primary not in _ENVIRONMENT_ERRORS
 
 
-def with_digest(text: bytes, *about: str | float) -> bytes:
-    """Append a digest to a JSON object as its last field: of the object and of other values in its row.
+def add_digest(text: bytes, *context: str | float) -> bytes:
+    """Append a digest of a JSON object and of the other values in its row, as the object's last field.
 
-    The digest is not a column: an instance of an older version, which may run at the same time, ignores an
-    unknown field and omits it when it writes the row again.
+    The digest is not a column, because an instance of an older version may run at the same time. The older
+    instance ignores an unknown field, and omits the field when it writes the row again.
     """
     digest = hashlib.blake2b(text, digest_size=16)
-    digest.update(repr(about).encode(errors="surrogatepass"))
+    digest.update(repr(context).encode(errors="surrogatepass"))
     return b"".join((text[:-1], _DIGEST, digest.hexdigest().encode(), _END))
 
 
-def without_digest(stored: bytes, *about: str | float) -> bytes:
-    """Return the text that `with_digest` received; a text of an older version without a digest is unchanged.
+def remove_digest(stored: bytes, *context: str | float) -> bytes:
+    """Check the digest, and return the text without it.
+
+    A text of an older version has no digest, and is returned unchanged.
 
     Raises:
-        DamagedError: the text, or one of the other values, has changed since it was written.
+        DamagedError: the text, or another value of the row, has changed since the row was written.
     """
     digest = stored[-_DIGEST_LENGTH:]
     if not (digest.startswith(_DIGEST) and digest.endswith(_END)):
         return stored
     text = stored[:-_DIGEST_LENGTH] + b"}"
-    if with_digest(text, *about) != stored:
-        raise DamagedError("it is not what was written")
+    if add_digest(text, *context) != stored:
+        raise DamagedError("its digest does not match")
     return text
 
 
-def rows_of(
+def fetch_rows(
     connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a statement.
@@ -159,33 +163,37 @@ def rows_of(
         raise DamagedError(f"text that is not UTF-8: {error}") from error
 
 
-def look_for_damage(connection: sqlite3.Connection) -> int:
-    """Check the file for damage with SQLite and the tables, and return its version; 0: it is new.
+def check_damage(connection: sqlite3.Connection) -> int:
+    """Check the file for damage, and return the version of its tables; 0 if the file is new.
 
-    It takes 5 ms for 10,000 devices.
+    The check takes 5 ms for 10,000 devices.
 
     Raises:
-        DamagedError: it is damaged, or was created by another program or a newer version.
-        sqlite3.Error: SQLite reports one of these, or the file cannot be read now.
+        DamagedError: the file is damaged, or was created by another program or a newer version of the SDK.
+        sqlite3.Error: the file is damaged in a way that SQLite detects, or cannot be read now.
     """
-    rows_of(connection, "PRAGMA cell_size_check = ON")
-    version = int(_value(connection, "user_version"))
+    fetch_rows(connection, "PRAGMA cell_size_check = ON")
+    version = int(_read_pragma(connection, "user_version"))
     if version > VERSION:
-        raise DamagedError(f"version {version} is newer than {VERSION}, which this dradriver knows")
+        raise DamagedError(
+            f"version {version} is newer than {VERSION}, the newest that this dradriver supports"
+        )
     if version < 0:
-        raise DamagedError(f"there is no version {version}")
-    if version and int(_value(connection, "application_id")) != _APPLICATION_ID:
+        raise DamagedError(f"version {version} does not exist")
+    if version and int(_read_pragma(connection, "application_id")) != _APPLICATION_ID:
         raise DamagedError("it is the database of another program")
-    # Unlike `quick_check`, this compares indexes with their tables, and finds values that occur twice.
-    if (found := _value(connection, "integrity_check")) != "ok":
-        raise DamagedError(found)
-    if rows_of(connection, _SCHEMA) != _expected_schema(version):
-        raise DamagedError(f"its tables are not those of version {version}")
+    # Unlike `quick_check`, `integrity_check` compares indexes with tables, and finds duplicate keys.
+    if (result := _read_pragma(connection, "integrity_check")) != "ok":
+        raise DamagedError(result)
+    if fetch_rows(connection, _SCHEMA) != _expected_schema(version):
+        raise DamagedError(f"its tables differ from those of version {version}")
     return version
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Create the tables, or convert those of an older version; if the process dies, all or nothing is stored.
+    """Create the tables, or convert the tables of an older version.
+
+    If the process dies in between, all or no changes are stored.
 
     Raises:
         sqlite3.Error: the file cannot be written.
@@ -209,12 +217,12 @@ def _apply(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
 
 @lru_cache
 def _expected_schema(version: int) -> list[tuple[Any, ...]]:
-    """Return the result of `_SCHEMA` for a new file."""
+    """Return the rows that the query `_SCHEMA` returns for a new file of this version."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _apply(connection, chain.from_iterable(_MIGRATIONS[:version]))
-        return rows_of(connection, _SCHEMA)
+        return fetch_rows(connection, _SCHEMA)
 
 
-def _value(connection: sqlite3.Connection, pragma: str) -> str:
-    found = rows_of(connection, f"PRAGMA {pragma}")
-    return str(found[0][0]) if found else ""
+def _read_pragma(connection: sqlite3.Connection, pragma: str) -> str:
+    rows = fetch_rows(connection, f"PRAGMA {pragma}")
+    return str(rows[0][0]) if rows else ""

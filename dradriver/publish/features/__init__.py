@@ -1,8 +1,8 @@
-"""Fields that the API server drops because a feature gate is off, and the pools to publish without them.
+"""Handles fields that the API server drops because a feature gate is off.
 
 Modules:
 
-- `api_features`: the fields that the server stores and drops, by dry runs.
-- `dropped_fields`: which fields are behind gates, and what is unsafe without them (pure).
+- `api_features`: finds out by dry runs which fields the server stores and which it drops.
+- `dropped_fields`: lists the fields behind gates, and decides which devices are unsafe without them (pure).
 - `fallback`: chooses between the wanted pool, the driver's fallback and the safe part.
 """

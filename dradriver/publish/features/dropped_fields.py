@@ -1,21 +1,22 @@
-"""Fields that the API server drops because a feature gate is off, and what may be published without them.
+"""Decides what may be published while the API server drops fields because a feature gate is off.
 
-A server that drops a field stores the rest without an error. For some fields that is harmless. Without others a
-device is unsafe: a partition without its counters looks like an independent device, and a device without the
-taint that keeps claims away looks healthy. Such devices are omitted (KEP-4815 Rollback, KEP-5963, KEP-5007:
-fail closed).
+If a server drops a field, it stores the rest of the object without an error. For some fields this is harmless.
+Without other fields a device is unsafe: a partition without its counters looks like an independent device, and
+a device without a taint that keeps claims away looks healthy. Unsafe devices are not published (KEP-4815
+Rollback, KEP-5963, KEP-5007).
 
 Source: `dropDisabledFields` of `pkg/registry/resource/resourceslice`, Kubernetes 1.37.
 """
 
 import re
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
 
-from dradriver.model.resource.device import Attribute, Capacity, Device
+from dradriver.model.resource.device import Capacity, Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import PoolReference, ResourceSliceSpec
 
@@ -24,10 +25,10 @@ __all__ = [
     "dropped_fields",
     "fields_of",
     "gated_fields",
+    "guarding_fields",
     "keeps_claims_away",
     "refused_fields",
     "safe_part",
-    "unsafe",
 ]
 
 
@@ -36,7 +37,7 @@ class DroppedField:
     """A field of a slice that the server does not store.
 
     Attributes:
-        field: its path in a slice's spec, `devices[].taints`.
+        field: the path of the field in a slice's spec, such as `devices[].taints`.
         gate: the feature gate of the API server that is probably off.
     """
 
@@ -49,23 +50,24 @@ class DroppedField:
 
 @dataclass(frozen=True, slots=True)
 class _Gated:
-    """A field behind a gate: how often a spec uses it, and the paths that are rejected if half is dropped."""
+    """A field behind a gate.
+
+    Attributes:
+        name: the path of the field.
+        uses: returns how often a spec uses the field.
+        is_guard: whether a device is unsafe without the field.
+        refused_at: pattern of the paths at which validation fails if the server dropped the field, or if an
+            older server has different rules. Default: matches no path.
+    """
 
     name: DroppedField
     uses: Callable[[ResourceSliceSpec], int]
-    guards: bool = False
+    is_guard: bool = False
     refused_at: str = r"(?!)"
-    """Validation fails at such a path if the field was dropped, or if an older server has other rules."""
 
 
 def _each(uses: Callable[[Device], int]) -> Callable[[ResourceSliceSpec], int]:
     return lambda spec: sum(uses(device) for device in spec.devices)
-
-
-def _lists(attribute: Attribute) -> bool:
-    return any(
-        items is not None for items in (attribute.ints, attribute.bools, attribute.strings, attribute.versions)
-    )
 
 
 SHARED_COUNTERS: Final = DroppedField("sharedCounters", "DRAPartitionableDevices")
@@ -81,29 +83,32 @@ LISTS: Final = DroppedField("devices[].attributes[] of a list type", "DRAListTyp
 
 _GATED: Final = (
     _Gated(
-        SHARED_COUNTERS, lambda spec: len(spec.shared_counters), guards=True, refused_at=r"spec\.sharedCounters"
+        SHARED_COUNTERS,
+        lambda spec: len(spec.shared_counters),
+        is_guard=True,
+        refused_at=r"spec\.sharedCounters",
     ),
     _Gated(
         PER_DEVICE_NODES,
         lambda spec: 1 if spec.per_device_node_selection else 0,
-        guards=True,
+        is_guard=True,
         refused_at=r"spec$",
     ),
     _Gated(
         CONSUMES_COUNTERS,
         _each(lambda device: len(device.consumes_counters)),
-        guards=True,
+        is_guard=True,
         refused_at=r"spec\.devices\[\d+\](\.basic)?\.consumesCounters",
     ),
     _Gated(
         GROUPS,
         _each(lambda device: sum(len(c.compatibility_groups) for c in device.consumes_counters)),
-        guards=True,
+        is_guard=True,
     ),
     _Gated(
         BINDING,
         _each(lambda device: len(device.binding_conditions) + len(device.binding_failure_conditions)),
-        guards=True,
+        is_guard=True,
     ),
     _Gated(BINDS_TO_NODE, _each(lambda device: device.binds_to_node is not None)),
     _Gated(TAINTS, _each(lambda device: len(device.taints))),
@@ -114,7 +119,7 @@ _GATED: Final = (
     ),
     _Gated(
         LISTS,
-        _each(lambda device: sum(map(_lists, device.attributes.values()))),
+        _each(lambda device: sum(attribute.is_list for attribute in device.attributes.values())),
         refused_at=r"spec\.devices\[\d+\](\.basic)?\.attributes\[",
     ),
 )
@@ -126,32 +131,33 @@ def gated_fields(spec: ResourceSliceSpec) -> frozenset[DroppedField]:
 
 
 def fields_of(pool: Pool) -> frozenset[DroppedField]:
-    """Return the fields behind gates that a pool uses, in any slice."""
-    whole = ResourceSliceSpec(
+    """Return the fields behind gates that any slice of a pool uses."""
+    spec = ResourceSliceSpec(
         driver="",
         pool=PoolReference(name=pool.name, generation=0, resource_slice_count=0),
         per_device_node_selection=pool.per_device_node_selection or None,
         devices=list(pool.devices),
         shared_counters=list(pool.counter_sets),
     )
-    return gated_fields(whole)
+    return gated_fields(spec)
 
 
 def dropped_fields(sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> frozenset[DroppedField]:
-    """Return the fields that were sent and not stored.
+    """Return the fields that were sent but not stored.
 
-    Dropped counter consumptions take their compatibility groups along. That does not show whether groups are
-    dropped.
+    If the server drops the consumption of counters, the compatibility groups in the consumption are gone too.
+    In this case it stays unknown whether the server would drop compatibility groups alone, so they are not in
+    the result.
     """
-    found = {gated.name for gated in _GATED if gated.uses(sent) > gated.uses(stored)}
-    return frozenset(found - {GROUPS} if CONSUMES_COUNTERS in found else found)
+    missing = {gated.name for gated in _GATED if gated.uses(sent) > gated.uses(stored)}
+    return frozenset(missing - {GROUPS} if CONSUMES_COUNTERS in missing else missing)
 
 
 def refused_fields(sent: ResourceSliceSpec, refused: Iterable[str]) -> frozenset[DroppedField]:
-    """Return the fields behind gates that explain a rejection: without the gate the remaining spec is invalid.
+    """Return the fields whose gates explain a rejection: if the server dropped them, the rest became invalid.
 
     Args:
-        sent: the rejected spec. It keeps all rules of Kubernetes 1.37.
+        sent: the rejected spec. It must be valid by the rules of Kubernetes 1.37.
         refused: the paths in the server's error.
     """
     paths = list(refused)
@@ -162,29 +168,26 @@ def refused_fields(sent: ResourceSliceSpec, refused: Iterable[str]) -> frozenset
     )
 
 
-def unsafe(dropped: Iterable[DroppedField]) -> frozenset[DroppedField]:
-    """Return the dropped fields that make the pool's layout unsafe, so that another layout may be better.
+def guarding_fields(dropped: Iterable[DroppedField]) -> frozenset[DroppedField]:
+    """Return the dropped fields that make the pool unsafe, so that a fallback may be better.
 
-    Taints are not among them: the device is omitted while it has one, and the layout stays.
+    Taints are not among them. If taints are dropped, a device with a taint is omitted, and no fallback is
+    needed.
     """
-    guarding = {gated.name for gated in _GATED if gated.guards}
-    return frozenset(field for field in dropped if field in guarding)
+    return frozenset(gated.name for gated in _GATED if gated.is_guard).intersection(dropped)
 
 
-def safe_part(pool: Pool, dropped: Iterable[DroppedField]) -> Pool | None:
-    """Return the part of a pool that may be published while those fields are dropped; None if there is none.
+def safe_part(pool: Pool, dropped: AbstractSet[DroppedField]) -> Pool | None:
+    """Return the part of a pool that may be published while the server drops `dropped`; None if there is none.
 
-    Unsafe devices are omitted. Harmless dropped fields are removed from the others, so that the sent slice
-    equals the stored one and is not written again and again.
+    Unsafe devices are omitted. Harmless dropped fields are removed from the other devices. Otherwise the sent
+    slice would differ from the stored slice and would be written again at each attempt.
     """
-    without = frozenset(dropped)
-    if PER_DEVICE_NODES in without and pool.per_device_node_selection:
+    if PER_DEVICE_NODES in dropped and pool.per_device_node_selection:
         return None
-    no_counters = bool(without & {SHARED_COUNTERS, CONSUMES_COUNTERS})
+    no_counters = bool(dropped & {SHARED_COUNTERS, CONSUMES_COUNTERS})
     devices = [
-        _stripped(device, without)
-        for device in pool.devices
-        if _is_safe(device, without, no_counters=no_counters)
+        _strip(device, dropped) for device in pool.devices if _is_safe(device, dropped, no_counters=no_counters)
     ]
     return replace(pool, devices=tuple(devices), counter_sets=() if no_counters else pool.counter_sets)
 
@@ -194,26 +197,26 @@ def keeps_claims_away(device: Device) -> bool:
     return any(taint.effect != "None" for taint in device.taints)
 
 
-def _is_safe(device: Device, without: frozenset[DroppedField], *, no_counters: bool) -> bool:
+def _is_safe(device: Device, dropped: AbstractSet[DroppedField], *, no_counters: bool) -> bool:
     if no_counters and device.consumes_counters:
         return False
-    if TAINTS in without and keeps_claims_away(device):
+    if TAINTS in dropped and keeps_claims_away(device):
         return False
-    if GROUPS in without and any(c.compatibility_groups for c in device.consumes_counters):
+    if GROUPS in dropped and any(c.compatibility_groups for c in device.consumes_counters):
         return False
-    return not (BINDING in without and (device.binding_conditions or device.binding_failure_conditions))
+    return not (BINDING in dropped and (device.binding_conditions or device.binding_failure_conditions))
 
 
-def _stripped(device: Device, without: frozenset[DroppedField]) -> Device:
+def _strip(device: Device, dropped: AbstractSet[DroppedField]) -> Device:
     changes: dict[str, object] = {}
-    if TAINTS in without and device.taints:
+    if TAINTS in dropped and device.taints:
         changes["taints"] = []
-    if BINDS_TO_NODE in without and device.binds_to_node is not None:
+    if BINDS_TO_NODE in dropped and device.binds_to_node is not None:
         changes["binds_to_node"] = None
-    if MULTIPLE in without and device.allow_multiple_allocations is not None:
+    if MULTIPLE in dropped and device.allow_multiple_allocations is not None:
         changes["allow_multiple_allocations"] = None
-    if REQUEST_POLICY in without and any(c.request_policy for c in device.capacity.values()):
+    if REQUEST_POLICY in dropped and any(c.request_policy for c in device.capacity.values()):
         changes["capacity"] = {name: Capacity(c.value) for name, c in device.capacity.items()}
-    if LISTS in without and any(map(_lists, device.attributes.values())):
-        changes["attributes"] = {n: a for n, a in device.attributes.items() if not _lists(a)}
+    if LISTS in dropped and any(attribute.is_list for attribute in device.attributes.values()):
+        changes["attributes"] = {name: a for name, a in device.attributes.items() if not a.is_list}
     return replace(device, **changes) if changes else device

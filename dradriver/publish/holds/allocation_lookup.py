@@ -10,23 +10,25 @@ from dradriver.model.resource.claim import DeviceId, ResourceClaim
 __all__ = ["AllocationLookup", "look_up_allocations"]
 
 AllocationLookup: TypeAlias = Callable[[AbstractSet[DeviceId]], Awaitable[Mapping[DeviceId, str]]]
-"""Returns the claim (`namespace/name`) that holds each of the devices; free devices are omitted. Share IDs are
-ignored. It may raise a `DraError`: the devices then count as held until it answers.
+"""Returns, by device, the claim (`namespace/name`) that holds it. Free devices are omitted.
+
+Share IDs are ignored. The function may raise a `DraError`. The devices then count as held until a later call
+succeeds.
 """
 
 
 async def look_up_allocations(client: Client, devices: AbstractSet[DeviceId]) -> Mapping[DeviceId, str]:
-    """Look up the holders of devices on the API server, with one list of all claims for each (rare) decision.
+    """Look up which claims hold devices. Each call lists all claims; calls are rare.
 
     Args:
         client: the API server.
-        devices: the devices in question.
+        devices: the devices to look up.
 
     Returns:
-        The claim that holds each device. A claim with admin access does not hold the device.
+        By device, the claim that holds it. A claim with admin access holds no device.
 
     Raises:
-        DraError: the claims cannot be listed, or one cannot be read, so that its devices are unknown.
+        DraError: the claims cannot be listed, or a claim cannot be read, so its devices are unknown.
     """
     listing = await client.list(CLAIMS, into=ResourceClaim)
     for problem in listing.unreadable.values():

@@ -1,23 +1,28 @@
-"""Changes that must wait because a claim holds the device.
+"""Decides which changes of a pool must wait because a claim holds a device.
 
-The scheduler counted with the published counters and compatibility groups of an allocated device. While a claim
-holds the device they stay as they were published (KEP-5963), whatever the slice says now; see
-`published_counters`. The counter set that the device consumes from stays too, and everything else that consumes
-from it: the rest of the old amount says nothing about new consumption.
+When the scheduler allocated a device, it used the counters and compatibility groups that were published then.
+While a claim holds the device, they must stay as they were published (KEP-5963), whatever the slice contains
+now; see `published_counters`. The counter set from which the device consumes must stay too, and so must all
+other devices that consume from this set: the scheduler subtracts the consumption of all allocated devices from
+the set, so old and new amounts must not be mixed.
 
-A kept counter set is kept as a whole. Each published device that consumes from it stays as it is published as
-long as it is wanted or held, with all its consumption, so the other sets of these devices are kept too. A
-device that would newly consume from a kept set waits. The rest of the pool is published.
+A counter set is always kept as a whole. If a published device consumes from a kept set and is wanted or held,
+all consumption of the device stays as it is published. Therefore the other counter sets of the device are kept
+too. If a device does not consume from a kept set yet but is to do so in the wanted pool, it waits. The rest of
+the pool is published.
 
-If the server drops counters, a fallback is published instead. Its devices share hardware with the pool's
-devices and do not consume counters (KEP-4815, Rollback). Between the two layouts these rules hold:
+If the server drops counters, a fallback is published instead of the wanted pool. The fallback's devices share
+hardware with the wanted pool's devices and do not consume counters (KEP-4815, Rollback). These rules apply to a
+change between the fallback and the wanted pool:
 
-- A held device of the fallback is not counted. If the wanted pool has it, the counter sets that it will consume
-  are kept, and a device that is not published now waits, whatever was published of it before. If the wanted
-  pool does not have it, its hardware is unknown: the device stays, and devices wait that consume from counter
-  sets from which no published device consumes.
-- A fallback that offers each held device was laid out beside them. While a claim holds a device that the
-  fallback omits, nothing new is published of the fallback: see `left_out`, `hold_fallback`.
+- A device of the fallback consumes no counters, so the scheduler does not count it. While a claim holds such a
+  device and the wanted pool contains it, the counter sets that it will consume from are kept, and the devices
+  that consume from these sets and are not published now wait, even if they were published earlier. If the
+  wanted pool does not contain the held device, it is unknown which hardware the device uses. In this case the
+  held device stays published. If no published device consumes from a counter set, the devices that want to
+  consume from this set wait.
+- If the fallback contains all held devices, it can be published beside them. While a claim holds a device that
+  the fallback omits, no further device of the fallback is published; see `omitted_devices` and `pin_fallback`.
 """
 
 from collections.abc import Collection, Iterable
@@ -30,7 +35,7 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool, problems
 from dradriver.publish.holds.published_counters import PublishedCounters
 
-__all__ = ["PinnedPool", "affected_devices", "hold_back", "hold_fallback", "left_out"]
+__all__ = ["PinnedPool", "affected_devices", "omitted_devices", "pin_fallback", "pin_pool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,10 @@ class PinnedPool:
     """The part of a pool that may be published while claims hold devices.
 
     Attributes:
-        pool: the wanted pool, with the kept devices as they are published. None if that breaks a rule of pools:
-            the whole pool then has to wait.
-        held: the held devices whose counters stay. Empty if nothing has to wait.
-        waiting: the wanted devices that are omitted until then.
+        pool: the wanted pool, with the kept devices as they are published. None if this pool would be invalid:
+            the whole wanted pool must then wait.
+        held: the held devices whose counters stay. Empty if no change must wait.
+        waiting: the wanted devices that are omitted while claims hold devices.
     """
 
     pool: Pool | None
@@ -50,21 +55,21 @@ class PinnedPool:
 
 
 def affected_devices(wanted: Pool, published: PublishedCounters) -> set[str]:
-    """Return the published devices whose holders matter; empty if nothing could have to wait."""
+    """Return the published devices that make changes wait if a claim holds them."""
     change = _Change(wanted, published)
-    return change.kept(change.old)[0]
+    return change.find_kept(change.old)[0]
 
 
-def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str]) -> PinnedPool:
+def pin_pool(wanted: Pool, published: PublishedCounters, held: Collection[str]) -> PinnedPool:
     """Return the part of the wanted pool that may be published while claims hold these devices.
 
     Args:
-        wanted: the pool, without problems.
+        wanted: the wanted pool. It must be valid.
         published: the counters that the driver last published.
-        held: the held ones of `affected_devices`.
+        held: the devices of `affected_devices` that claims hold.
     """
     change = _Change(wanted, published)
-    kept, sets = change.kept(held)
+    kept, sets = change.find_kept(held)
     if not kept:
         return PinnedPool(wanted)
     waiting = {d.name for d in wanted.devices if d.name not in kept and _consumed(d) & sets}
@@ -82,11 +87,11 @@ def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str])
     )
 
 
-def left_out(fallback: Pool, wanted: Pool, published: PublishedCounters) -> set[str]:
-    """Return the devices that must be free before a fallback is published, because it does not offer them.
+def omitted_devices(fallback: Pool, wanted: Pool, published: PublishedCounters) -> set[str]:
+    """Return the devices that the fallback does not offer and that must be free before it is published.
 
-    Empty if all of the fallback is already published. The wanted pool's devices are included, because a process
-    that was started while the server dropped their counters has not published any.
+    The result is empty if the whole fallback is already published. The result also includes devices of the
+    wanted pool that this process has not published, because an earlier process may have published them.
     """
     if all(_is_published(device, published) for device in fallback.devices):
         return set()
@@ -94,16 +99,16 @@ def left_out(fallback: Pool, wanted: Pool, published: PublishedCounters) -> set[
     return names - {device.name for device in fallback.devices}
 
 
-def hold_fallback(fallback: Pool, published: PublishedCounters, held: Collection[str]) -> Pool:
+def pin_fallback(fallback: Pool, published: PublishedCounters, held: Collection[str]) -> Pool:
     """Return the part of a fallback that may be published while claims hold devices that it omits.
 
-    It is the part that is already published, and the held devices without counters, because a later process
-    must find them in order to know them.
+    The result contains the devices of the fallback that are already published, and the held devices without
+    counters. The latter stay published because a later process knows only the devices that it finds.
 
     Args:
-        fallback: the pool, without problems.
+        fallback: the fallback pool. It must be valid.
         published: the counters that the driver last published.
-        held: the held ones of `left_out`.
+        held: the devices of `omitted_devices` that claims hold.
     """
     devices = [device for device in fallback.devices if _is_published(device, published)]
     kept = [
@@ -116,13 +121,13 @@ def hold_fallback(fallback: Pool, published: PublishedCounters, held: Collection
 
 
 def _is_published(device: Device, published: PublishedCounters) -> bool:
-    """Return whether the device is published now, with the same consumption."""
+    """Return whether the device is published now with the consumption that it has here."""
     known = published.devices.get(device.name) if device.name in published.current else None
     return known is not None and known.consumes_counters == device.consumes_counters
 
 
 class _Change:
-    """The change from the published pool to the wanted one."""
+    """The change from the published pool to the wanted pool."""
 
     def __init__(self, wanted: Pool, published: PublishedCounters) -> None:
         self.old = published.devices
@@ -139,8 +144,8 @@ class _Change:
             name for name in self._still_used if self._current.isdisjoint(self._users.get(name, ()))
         }
 
-    def kept(self, held: Collection[str]) -> tuple[set[str], set[str]]:
-        """Return the devices and counter sets that stay as they are published while these devices are held."""
+    def find_kept(self, held: Collection[str]) -> tuple[set[str], set[str]]:
+        """Return the devices and counter sets that stay as published while claims hold these devices."""
         devices: set[str] = set()
         sets: set[str] = set()
         reached = [name for name in held if self._must_wait(name)]
@@ -158,13 +163,14 @@ class _Change:
         return devices, sets
 
     def stays(self, name: str) -> bool:
-        """Return whether a kept, unwanted device stays published, or is published again for counting."""
+        """Return whether a kept, unwanted device stays published, or is published again to be counted."""
         return name not in self.new and (name in self._current or bool(_consumed(self.old[name])))
 
     def sets_with(self, kept: Collection[str]) -> Iterable[CounterSet]:
-        """Return the wanted counter sets, with the kept ones as they are published; an unpublished one waits.
+        """Return the wanted counter sets. A kept set is as it is published, or omitted if it is not published.
 
-        If published devices consume from a set, but its published counters are unknown, the wanted set is used.
+        If published devices consume from a kept set, but the published counters of the set are unknown, the
+        wanted set is used.
         """
         for name, counter_set in self._new_sets.items():
             if name not in kept or (name in self._users and name not in self._old_sets):
@@ -176,11 +182,13 @@ class _Change:
                 yield self._old_sets[name]
 
     def _must_wait(self, name: str) -> bool:
-        """Return whether the wanted pool has other counters than the scheduler used to allocate this device.
+        """Return whether the change of this device must wait while a claim holds it.
 
-        A device that is no longer wanted is removed immediately if the counter sets that it consumes go out of
-        use with it. Otherwise a scheduler that does not see the device would have to count it. A device that
-        consumes none may be a fallback's, and share the hardware of each counter set that newly comes into use.
+        If the device is still wanted, its change must wait if its counters differ from those with which the
+        scheduler allocated it. If the device is not wanted, it can be removed immediately if no wanted device
+        consumes from its counter sets. Otherwise the scheduler would have to count a device that it does not
+        see. A device that consumes no counters may belong to a fallback. It may use the hardware of each
+        counter set that no published device uses yet.
         """
         old, new = self.old.get(name), self.new.get(name)
         if old is None:

@@ -1,14 +1,14 @@
-"""The counters that one pool's allocations were made from: those that its driver last published.
+"""Records the counters that the driver last published for a pool: its allocations were made from them.
 
-A scheduler counts with the slice as it is at the time of the allocation. The slice may differ now: another
-writer may have changed or deleted it, or the device may have been absent for a moment. So the publisher keeps,
-for each device and each counter set, the last stored value, and `pinned_changes` compares the wanted pool with
-it.
+A scheduler uses the counters that the slice has at the time of the allocation. The slice may differ now:
+another writer may have changed or deleted it, or the device may have been absent for a moment. So the publisher
+records the last stored value of each device and each counter set. `pinned_changes` compares the wanted pool
+with these values.
 
-This memory ends with the process. The next process adopts the slices that it finds, because the driver before
-it published them. A slice that another writer changed later does not show what was published. The server
-records the writer of each field (`metadata.managedFields`), see `changed_by_others`. In that case the wanted
-pool counts.
+The record is lost when the process ends. The next process adopts the values of the slices that it finds,
+because the earlier process of the driver published them. If another writer has changed a slice since, the slice
+does not show what was published, and its values are dropped: the values of the wanted pool then count. The
+server records the writer of each field in `metadata.managedFields`; see `changed_by_others`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,13 +21,13 @@ from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 __all__ = ["PublishedCounters", "changed_by_others", "current_slices"]
 
 _COUNTED: Final = ("devices", "sharedCounters")
-"""The fields of a slice that a scheduler counts with. Both lists are atomic: one writer owns the whole list."""
+"""The fields of a slice with which a scheduler counts. Both lists are atomic: one writer owns a whole list."""
 
 
 class PublishedCounters:
-    """The devices and counter sets of one pool, each as it was stored last.
+    """The devices and counter sets of one pool, each with its last stored value.
 
-    Entries that are no longer published stay until `forget`, because a claim may hold them.
+    Entries that are no longer published stay until `forget`, because a claim may hold their device.
 
     Attributes:
         devices: by name.
@@ -49,8 +49,8 @@ class PublishedCounters:
             self.record_stored(item.spec)
 
     @property
-    def adopted(self) -> bool:
-        """Return whether there are slices of an earlier process whose writer was not checked yet."""
+    def is_adopted(self) -> bool:
+        """Return whether values of an earlier process were adopted and their writer was not checked yet."""
         return bool(self._adopted)
 
     @property
@@ -59,22 +59,22 @@ class PublishedCounters:
         return any(device.consumes_counters for device in self.devices.values())
 
     def record_stored(self, spec: ResourceSliceSpec) -> None:
-        """Record a slice that was just written, as the server stored it."""
+        """Record the values of a slice that was just written, as the server stored them."""
         self.devices.update((device.name, device) for device in spec.devices)
         self.counter_sets.update((counter_set.name, counter_set) for counter_set in spec.shared_counters)
         self.current |= {device.name for device in spec.devices}
 
     def set_current(self, devices: Iterable[Device]) -> None:
-        """Record that all slices are written: these devices are published, and no others."""
+        """Record that all slices are written, so that exactly these devices are published."""
         self.current = frozenset(device.name for device in devices)
 
-    def distrust(self, slices: Collection[Mapping[str, Any]], manager: str) -> set[str]:
-        """Drop the values adopted from slices that another writer had changed, unless they were stored since.
+    def drop_foreign(self, slices: Collection[Mapping[str, Any]], manager: str) -> set[str]:
+        """Drop adopted values whose slice another writer had changed, except for values that were stored since.
 
         Args:
-            slices: the slices of the pool now, as the server's JSON. A slice that changed after it was adopted
-                is skipped: it does not show the writer of the adopted values.
-            manager: the field manager under which the driver writes.
+            slices: the current slices of the pool, as the server's JSON. If a slice changed after its values
+                were adopted, it is skipped, because it does not show who wrote the adopted values.
+            manager: the field manager name of the driver's writes.
 
         Returns:
             The names of the slices whose values were dropped.
@@ -103,21 +103,22 @@ class PublishedCounters:
         self.counter_sets = {name: known for name, known in self.counter_sets.items() if name in used}
 
 
-def current_slices(seen: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Return the slices of the newest generation, by name."""
-    known = sorted(seen, key=lambda item: item.metadata.name)
+def current_slices(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    """Return the slices of the newest generation, sorted by name."""
+    known = sorted(slices, key=lambda item: item.metadata.name)
     newest = max((item.spec.pool.generation for item in known), default=0)
     return [item for item in known if item.spec.pool.generation == newest]
 
 
 def changed_by_others(slices: Collection[Mapping[str, Any]], manager: str) -> set[str]:
-    """Return the names of the slices whose devices or counter sets another writer wrote last.
+    """Return the names of the slices whose devices or counter sets were last written by another writer.
 
-    A pool without fields of this field manager is adopted as it is: another driver published it.
+    If no field of the pool belongs to this field manager, another driver published the pool, and the result is
+    empty.
 
     Args:
         slices: the slices of a pool, as the server's JSON.
-        manager: the field manager under which the driver writes.
+        manager: the field manager name of the driver's writes.
     """
     owned = {item["metadata"]["name"]: _owned_fields(item, manager) for item in slices}
     if not any(owned.values()):
@@ -130,7 +131,7 @@ def changed_by_others(slices: Collection[Mapping[str, Any]], manager: str) -> se
 
 
 def _owned_fields(item: Mapping[str, Any], manager: str) -> set[str]:
-    """Return the fields of the slice's spec that the manager wrote last, unchanged by others since."""
+    """Return the fields of the slice's spec that were last written by the manager."""
     entries = item["metadata"].get("managedFields") or ()
     return {
         field.removeprefix("f:")
@@ -140,13 +141,13 @@ def _owned_fields(item: Mapping[str, Any], manager: str) -> set[str]:
     }
 
 
-def _allocatable(seen: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Return the slices that allocations were made from; later ones in the list win.
+def _allocatable(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    """Return the slices from which allocations were made. If two contain the same device, the later one counts.
 
-    While a new generation is incomplete, nothing is allocated from it. Its missing parts are still in older
-    ones.
+    No device is allocated from a generation that is still incomplete. So if the newest generation is
+    incomplete, all slices are returned: the older slices contain the parts that it lacks.
     """
-    known = list(seen)
+    known = list(slices)
     newest = current_slices(known)
     if newest and len(newest) == newest[0].spec.pool.resource_slice_count:
         return newest

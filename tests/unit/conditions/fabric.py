@@ -1,4 +1,4 @@
-"""A fabric of the tests' own: hardware that outlives processes, and a driver for it."""
+"""A simulated fabric that outlives processes, a driver for it, and a cluster."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -11,6 +11,7 @@ from dradriver.allocator import Features
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.controllers import Controllers
 from dradriver.control.runtime.caches import Caches
+from dradriver.control.settings import SchedulerSettings
 from dradriver.driver import AllocatedDevice, AttachError, Attachment, BindingClaim, BindingDriver
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, TEMPLATES, Client, PatchKind
 from dradriver.model.core.workload import Pod
@@ -39,13 +40,13 @@ def gpu(name: str, *conditions: str) -> Device:
 
 @dataclass
 class Hardware:
-    """What is attached to which node for whom; two for one device is what must never happen.
+    """The attached devices. A second attachment of a device is an assertion error.
 
     Attributes:
         attached: (claim UID, node) by device.
-        bad: devices that can't be attached.
-        log: what was asked of it.
-        open: attaching goes on while this is set.
+        bad: devices that cannot be attached.
+        log: the calls.
+        open: `attach` waits until this is set.
     """
 
     attached: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -102,23 +103,25 @@ async def laboratory(folder: Path, **gates: bool) -> AsyncIterator["Lab"]:
 
 @asynccontextmanager
 async def restarted(folder: Path, **gates: bool) -> AsyncIterator["Lab"]:
-    """An API server with the objects that an earlier one left in the folder, and with other feature gates."""
+    """An API server with the objects of an earlier one in the folder, and with other feature gates."""
     server = ApiServer(folder / "api", feature_gates=gates)
     await server.start()
     kubeconfig = folder / "kubeconfig"
     await asyncio.to_thread(server.write_kubeconfig, kubeconfig)
-    async with await Client.connect(str(kubeconfig)) as client, Caches(client) as seen:
-        yield Lab(str(kubeconfig), client, seen, Features.of_gates(gates))
-    await server.stop()
+    try:
+        async with await Client.connect(str(kubeconfig)) as client, Caches(client) as seen:
+            yield Lab(str(kubeconfig), client, seen, Features.of_gates(gates))
+    finally:
+        await server.stop()
 
 
 class Lab:
-    """A cluster with a scheduler, and what is seen of it.
+    """An API server, and methods that create objects and wait for changes.
 
     Attributes:
-        seen: the objects as the API server has them.
+        seen: caches of the API server's objects.
         kubeconfig: for processes of drivers.
-        features: what the scheduler knows.
+        features: the features of the scheduler.
     """
 
     def __init__(self, kubeconfig: str, client: Client, seen: Caches, features: Features) -> None:
@@ -128,16 +131,18 @@ class Lab:
         self.seen = seen
 
     @asynccontextmanager
-    async def scheduler(self, **settings: Any) -> AsyncIterator[Controllers]:
+    async def scheduler(self) -> AsyncIterator[Controllers]:
         async with (
             await Client.connect(self.kubeconfig) as client,
-            Controllers(client, features=self.features, setback=(0.05, 0.2), **settings) as controllers,
+            Controllers(
+                client, SchedulerSettings(features=self.features, pod_backoff=(0.05, 0.2))
+            ) as controllers,
         ):
             yield controllers
 
     @asynccontextmanager
     async def driver(self, driver: BindingDriver) -> AsyncIterator[BindingProcess]:
-        """The driver's process; at the end it is gone, as after a kill."""
+        """Run the driver's process; at the end it is canceled, as after a kill."""
         async with await Client.connect(self.kubeconfig) as client:
             process = BindingProcess(driver, client)
             task = asyncio.create_task(process.run(asyncio.Event()))
@@ -148,7 +153,7 @@ class Lab:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def pod(self, name: str = "pod-1", **settings: Any) -> None:
-        """A pod with a claim of its name."""
+        """Create a pod and a claim with its name."""
         await self.client.create(CLAIMS, builders.claim(name=name, **settings), "default", into=dict)
         await self.client.create(PODS, builders.pod(name, name=name), "default", into=dict)
 
@@ -156,9 +161,9 @@ class Lab:
         await self.client.delete(PODS, name, "default", grace_seconds=0)
 
     async def set_condition(self, name: str, kind: str, status: str = "True") -> None:
-        """What an external controller says of the claim's devices."""
+        """Set a condition of the claim's devices, as an external controller does."""
         claim = self.claim(name)
-        condition = {"type": kind, "status": status, "reason": "Told", "message": "by a test"}
+        condition = {"type": kind, "status": status, "reason": "Test", "message": ""}
         condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
         entries = [
             {"driver": r.driver, "pool": r.pool, "device": r.device, "conditions": [condition]}
@@ -173,7 +178,7 @@ class Lab:
         return self.seen.claims.items[f"default/{name}"]
 
     async def until(self, done: Callable[[Mapping[str, Pod], Mapping[str, ResourceClaim]], bool]) -> None:
-        """Waits until the objects are as wanted; the test's time limit ends it otherwise."""
+        """Wait until the objects are as wanted, or until the test's time limit."""
         changed = asyncio.Event()
         caches = (self.seen.pods, self.seen.claims, self.seen.slices)
         stop = [cache.subscribe(lambda *_: changed.set()) for cache in caches]
@@ -186,7 +191,7 @@ class Lab:
                 each()
 
     async def bound(self, name: str = "pod-1") -> str:
-        """Waits until the pod has a node; its device."""
+        """Wait until the pod has a node and return its device."""
         await self.until(
             lambda pods, _: f"default/{name}" in pods and bool(pods[f"default/{name}"].spec.node_name)
         )
@@ -194,7 +199,7 @@ class Lab:
         return self.claim(name).results[0].device
 
     async def waits(self, name: str = "pod-1") -> None:
-        """Waits until the pod's claim is allocated and its node nominated."""
+        """Wait until the pod's claim is allocated and its node nominated."""
         ref = f"default/{name}"
         await self.until(
             lambda pods, claims: (
@@ -206,10 +211,10 @@ class Lab:
         )
 
     def tainted(self) -> set[str]:
-        """The devices that are published with a taint."""
+        """Return the devices that are published with a taint."""
         return {name for name, device in self.devices().items() if device.taints}
 
     def devices(self) -> dict[str, Device]:
-        """The devices that are published, by name."""
+        """Return the published devices by name."""
         slices = self.seen.slices.items.values()
         return {device.name: device for item in slices for device in item.spec.devices}

@@ -18,7 +18,7 @@ CLAIMS = 6
 
 
 class FolderDriver(LampDriver):
-    """Which claim lights which lamp is a file each; a half-written one is found again."""
+    """Its hardware is one file for each claim; a partly written file is found again."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__({})

@@ -19,17 +19,17 @@ from tests.unit.node.world import NODE, FakeApi, LampDriver
 
 
 class FakePublisher:
-    """Remembers what is wanted and whether it runs."""
+    """Stores the wanted pools and whether it runs."""
 
     def __init__(self, on_dropped: OnDropped, on_status: OnStatus) -> None:
         self.on_dropped = on_dropped
         self.wanted: Sequence[Pool] = ()
         self.running = asyncio.Event()
-        self.told = asyncio.Event()
+        self.is_wanted = asyncio.Event()
 
     def want(self, pools: Sequence[Pool]) -> None:
         self.wanted = pools
-        self.told.set()
+        self.is_wanted.set()
 
     async def run(self) -> None:
         self.running.set()
@@ -38,7 +38,7 @@ class FakePublisher:
 
 @dataclass
 class Node:
-    """Directories of a kubelet, and what plugins on it share."""
+    """The directories of a kubelet, and the hardware and API server that its plugins share."""
 
     root: Path
     hardware: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -98,4 +98,12 @@ def request(*claims: Any) -> dra_v1.NodePrepareResourcesRequest:
 async def prepare(plugin: Plugin, *claims: Any) -> dict[str, Any]:
     async with dial(plugin.sockets.service) as channel:
         response = await dra_v1_grpc.DRAPluginStub(channel).NodePrepareResources(request(*claims))
+    return dict(response.claims)
+
+
+async def unprepare(plugin: Plugin, *claims: Any) -> dict[str, Any]:
+    async with dial(plugin.sockets.service) as channel:
+        response = await dra_v1_grpc.DRAPluginStub(channel).NodeUnprepareResources(
+            dra_v1.NodeUnprepareResourcesRequest(claims=request(*claims).claims)
+        )
     return dict(response.claims)

@@ -20,7 +20,7 @@ from tests.unit.publish.conftest import DRIVER, World
 
 
 class PoolDriver(Driver):
-    """Offers what the test says."""
+    """Offers the pools of the test."""
 
     name = DRIVER
     rescan_seconds = None
@@ -65,7 +65,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def told(folder: Path, pool: str, state: PoolState) -> KnownPool:
+async def reported(folder: Path, pool: str, state: PoolState) -> KnownPool:
     """The pool's entry in the status file, as soon as it is in this state."""
     data_dir = folder / "p" / DRIVER
     found: list[KnownPool] = []

@@ -1,4 +1,4 @@
-"""What a driver gets besides its calls: a folder of its own, and a way to ask for a new process."""
+"""A driver has a folder of its own, and can request a restart."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ async def test_files_of_the_drivers_own_outlive_its_process(node: Node) -> None:
     assert second.data_dir.is_relative_to(node.root / "plugins" / second.name)
 
 
-async def test_a_driver_that_asks_for_a_new_process_ends_this_one_as_failed(
+async def test_a_driver_that_requests_a_restart_ends_the_process_as_failed(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = LampDriver(node.hardware)
@@ -33,12 +33,12 @@ async def test_a_driver_that_asks_for_a_new_process_ends_this_one_as_failed(
     while driver._context is None:
         await asyncio.sleep(0)
     await asyncio.to_thread(driver.restart, "the library was replaced")
-    with pytest.raises(DriverError, match="started again: the library was replaced"):
+    with pytest.raises(DriverError, match="requested a restart: the library was replaced"):
         await running
     assert not any(record.exc_info for record in caplog.records)
 
 
-async def test_without_an_sdk_the_wish_is_ignored() -> None:
+async def test_a_restart_request_before_the_start_is_ignored() -> None:
     thread = threading.Thread(target=LampDriver({}).restart, args=("no reason",))
     thread.start()
     thread.join()

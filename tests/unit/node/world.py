@@ -37,7 +37,7 @@ from dradriver.node.claims.prepare import prepare
 from dradriver.node.claims.rebuild import Rebuilder
 from dradriver.node.claims.reconcile import Reconciler
 from dradriver.node.claims.unprepare import unprepare
-from dradriver.node.crash_points import Observer, unobserved
+from dradriver.node.crash_points import Observer, observe_nothing
 from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.devices.shared_pools import look_up_pools
 from dradriver.node.driver_calls import DriverCalls
@@ -108,7 +108,7 @@ class LampDriver(Driver):
 
 
 class FakeApi:
-    """The API server, as far as the node side asks for it."""
+    """The part of the API server that the node side uses."""
 
     def __init__(self) -> None:
         self.claims: dict[tuple[str, str], ResourceClaim] = {}
@@ -234,7 +234,7 @@ def ref(claim: ResourceClaim) -> ClaimRef:
 
 @dataclass
 class Process:
-    """One process of the plugin: everything of it that is gone when it dies."""
+    """One process of the plugin: the parts that end with it."""
 
     driver: LampDriver
     state: StateStore
@@ -255,7 +255,7 @@ class Process:
         return await self.state.read(Rows.all)
 
     async def die(self) -> None:
-        """The process is gone: what was in flight is lost, the kernel gives its locks back."""
+        """End the process: work in flight is lost, the kernel releases its locks."""
         await self.claims.drain(0)
         self.claims.close()
         self.calls.close()
@@ -265,7 +265,7 @@ class Process:
 
 @dataclass
 class World:
-    """What outlives a process: files, hardware, the API server, the boot."""
+    """The parts that outlive a process: files, hardware, the API server, the boot."""
 
     root: Path
     hardware: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -293,7 +293,7 @@ class World:
         self,
         *,
         driver: LampDriver | None = None,
-        observe: Observer = unobserved,
+        observe: Observer = observe_nothing,
         complete: bool = True,
         deadline: float = 40.0,
     ) -> Process:
@@ -330,7 +330,7 @@ class World:
 
     @asynccontextmanager
     async def running(self, **settings: Any) -> AsyncIterator[Process]:
-        """A process that is gone afterwards."""
+        """A process that ends afterwards."""
         process = await self.start(**settings)
         try:
             yield process

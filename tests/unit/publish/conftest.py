@@ -20,7 +20,7 @@ DRIVER = "d.example.com"
 
 
 def offers(*pools: Pool) -> OnDropped:
-    """A driver that offers these pools as its fallback."""
+    """Return the callback of a driver that offers these pools as its fallback."""
 
     async def on_dropped(_pool: str, _dropped: frozenset[DroppedField]) -> Sequence[Pool]:
         return pools
@@ -29,7 +29,7 @@ def offers(*pools: Pool) -> OnDropped:
 
 
 class Reports:
-    """Takes every status that a publisher reports; tests wait for the one they expect."""
+    """Records every status that a publisher reports; tests wait for the expected one."""
 
     def __init__(self) -> None:
         self.all: list[PoolStatus] = []
@@ -40,7 +40,7 @@ class Reports:
         self._more.set()
 
     async def until(self, condition: Callable[[PoolStatus], bool]) -> PoolStatus:
-        """The next status that meets the condition, those so far included."""
+        """Return the next status that meets the condition, including earlier ones."""
         async with asyncio.timeout(10):
             while True:
                 while self.all:
@@ -53,7 +53,7 @@ class Reports:
 
 @dataclass
 class World:
-    """An API server, a client for the test's own eyes, and where its state is."""
+    """An API server, its state folder, and the test's own client."""
 
     server: ApiServer
     client: Client
@@ -68,25 +68,25 @@ class World:
         return [device.name for item in await self.slices() for device in item.spec.devices]
 
     async def until(self, condition: Callable[[list[ResourceSlice]], bool]) -> list[ResourceSlice]:
-        """Waits until the slices on the server are as the test wants them."""
+        """Wait until the slices on the server meet the condition; return them by name."""
         changed = asyncio.Event()
         async with asyncio.timeout(10), Cache(self.client, SLICES, ResourceSlice) as cache:
             cache.subscribe(lambda *_: changed.set())
-            await cache.synced()
+            await cache.wait_synced()
             while not condition(list(cache.items.values())):
                 changed.clear()
                 await changed.wait()
             return sorted(cache.items.values(), key=lambda item: item.metadata.name)
 
     async def regate(self, **gates: bool) -> None:
-        """Restarts the server with other feature gates, same state and address."""
+        """Restart the server with other feature gates, and the same state and address."""
         await self.server.stop()
         self.server = ApiServer(self.folder, feature_gates=gates)
         await self.server.start()
 
     @asynccontextmanager
     async def publisher(self, **options: Any) -> AsyncIterator[PublishController]:
-        """A running publisher of the node, with its own connection."""
+        """Run a publisher of the node, with its own connection."""
         node = options.pop("node", NodeRef("node"))
         async with await Client.connect(self.kubeconfig, timeout=1) as client:
             publisher = PublishController(client, DRIVER, node=node, **options)

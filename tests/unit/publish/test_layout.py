@@ -1,4 +1,4 @@
-"""The order that devices are offered in, and what a publisher refuses before it sends anything."""
+"""The order of published devices, and the pools that a publisher rejects before it sends a request."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ def takes(memory: str, engines: int) -> list[CounterConsumption]:
     return [CounterConsumption("gpu-0", {"memory": memory, "engines": engines})]
 
 
-def test_what_consumes_least_comes_first_and_the_whole_device_last() -> None:
+def test_devices_are_ordered_by_consumption_whole_devices_last() -> None:
     devices = (
         Device("whole", consumes_counters=takes("40Gi", 7)),
         Device("big", consumes_counters=takes("20Gi", 4)),
@@ -30,7 +30,22 @@ def test_what_consumes_least_comes_first_and_the_whole_device_last() -> None:
     assert [device.name for device in slice_.devices] == ["small-b", "small-a", "big", "whole"]
 
 
-def test_devices_that_are_ready_come_before_those_with_binding_conditions() -> None:
+def test_a_size_counts_all_counters_of_connected_sets() -> None:
+    """Two sets are one component, because a device consumes from both."""
+    boards = [CounterSet("upper", {"h0": 4, "h1": 4}), CounterSet("lower", {"h2": 4})]
+    upper = CounterConsumption("upper", {"h0": 4, "h1": 4})
+    lower = CounterConsumption("lower", {"h2": 4})
+    devices = (
+        Device("all", consumes_counters=[upper, lower]),
+        Device("pair", consumes_counters=[upper]),
+        Device("one", consumes_counters=[lower]),
+        Device("none"),
+    )
+    published = layout(Pool("p", devices, tuple(boards)), "d", "node")[-1]
+    assert [device.name for device in published.devices] == ["none", "one", "pair", "all"]
+
+
+def test_devices_with_binding_conditions_come_last() -> None:
     waits = partial(Device, binding_conditions=["attached"], binding_failure_conditions=["failed"])
     devices = (
         waits("slow-small", consumes_counters=takes("5Gi", 1)),
@@ -53,7 +68,7 @@ def test_an_empty_pool_is_one_empty_slice_on_its_node() -> None:
     assert empty.devices == []
 
 
-def test_every_slice_carries_the_pools_node_selection() -> None:
+def test_every_slice_has_the_node_selection_of_the_pool() -> None:
     specs = layout(Pool("p", (Device("a"),), (GPU,), all_nodes=True), "d", "node")
     assert [(spec.node_name, spec.all_nodes) for spec in specs] == [(None, True), (None, True)]
 
@@ -61,14 +76,14 @@ def test_every_slice_carries_the_pools_node_selection() -> None:
 def test_a_node_plugin_may_not_select_nodes_per_device() -> None:
     pool = Pool("p", (Device("a", all_nodes=True),), per_device_node_selection=True)
     with pytest.raises(
-        InvalidObjectError, match="perDeviceNodeSelection: is for publishers of the control plane"
+        InvalidObjectError, match="perDeviceNodeSelection: must not be set by the plugin of a node"
     ):
         layout(pool, "d", "node")
     (spec,) = layout(pool, "d", None)
     assert spec.per_device_node_selection is True
 
 
-def test_a_publisher_without_a_node_needs_names_and_node_selections() -> None:
+def test_a_publisher_without_a_node_requires_names_and_node_selections() -> None:
     assert [str(problem).split(":")[0] for problem in refusals(Pool(), None)] == ["name", "nodeSelector"]
 
 
@@ -79,7 +94,7 @@ def test_a_pools_node_selector_has_exactly_one_term() -> None:
     assert str(problem) == "nodeSelector: exactly one node selector term is required"
 
 
-def test_a_misspelt_counter_set_is_refused() -> None:
+def test_an_unknown_counter_set_is_rejected() -> None:
     pool = Pool("p", (Device("a", consumes_counters=[CounterConsumption("gpu-1", {"memory": 1})]),), (GPU,))
     with pytest.raises(InvalidObjectError, match="no counter set 'gpu-1'"):
         layout(pool, "d", "node")

@@ -1,4 +1,4 @@
-"""How many writes a change costs, and what they carry."""
+"""The number and the content of the writes for each change."""
 
 from datetime import UTC, datetime
 
@@ -41,11 +41,11 @@ def kinds(actions: list[Action]) -> list[type]:
 A, B, C, X = Device("a"), Device("b"), Device("c"), Device("x")
 
 
-def test_no_change_is_no_write() -> None:
+def test_unchanged_slices_need_no_write() -> None:
     assert plan(wanted(A, B), published(4, A, B), owner=OWNER) == []
 
 
-def test_names_are_those_that_go_drivers_give() -> None:
+def test_slice_names_have_the_format_of_go_drivers() -> None:
     first, second = plan(wanted(A, B), [], owner=OWNER)
     assert isinstance(first, Create)
     assert isinstance(second, Create)
@@ -62,13 +62,13 @@ def test_one_changed_slice_is_one_update_in_its_generation() -> None:
     assert action.new.metadata.name == "00001-d-node-abc"
 
 
-def test_two_changed_slices_are_a_new_generation_of_all() -> None:
+def test_two_changed_slices_begin_a_new_generation() -> None:
     actions = plan(wanted(A, X, X), published(4, A, B, C), owner=OWNER)
     assert kinds(actions) == [Update] * 3
     assert {a.new.spec.pool.generation for a in actions if isinstance(a, Update)} == {5}
 
 
-def test_more_slices_are_a_new_generation() -> None:
+def test_an_additional_slice_begins_a_new_generation() -> None:
     assert kinds(plan(wanted(A, B), published(4, A), owner=OWNER)) == [Update, Create]
 
 
@@ -76,7 +76,7 @@ def test_fewer_slices_delete_the_rest_last() -> None:
     assert kinds(plan(wanted(A), published(4, A, B), owner=OWNER)) == [Update, Delete]
 
 
-def test_a_deleted_slice_comes_back_without_touching_the_others() -> None:
+def test_a_deleted_slice_is_created_again_without_other_writes() -> None:
     (action,) = plan(wanted(A, B, C), published(4, A, B, C)[1:], owner=OWNER)
     assert isinstance(action, Create)
     assert action.new.spec.pool.generation == 4
@@ -89,7 +89,7 @@ def test_the_drivers_generation_wins_if_it_is_larger() -> None:
     assert plan(wanted(A), published(9, A), owner=OWNER, generation=4) == []
 
 
-def test_a_duplicate_is_deleted_and_nothing_else() -> None:
+def test_only_a_duplicate_is_deleted() -> None:
     (original,) = published(4, A)
     double = replace(original, metadata=replace(original.metadata, name="00000-d-node-zzz", uid="other"))
     assert plan(wanted(A), [original, double], owner=OWNER) == [Delete(double)]
@@ -101,7 +101,7 @@ def test_leftovers_of_an_older_generation_are_deleted() -> None:
     assert plan(wanted(A), [*published(4, A), stale], owner=OWNER) == [Delete(stale)]
 
 
-def test_a_node_made_anew_becomes_the_owner() -> None:
+def test_a_recreated_node_becomes_the_owner() -> None:
     new = replace(OWNER, uid="new")
     (action,) = plan(wanted(A), published(4, A), owner=new)
     assert isinstance(action, Update)
@@ -109,7 +109,7 @@ def test_a_node_made_anew_becomes_the_owner() -> None:
     assert action.new.spec.pool.generation == 4
 
 
-def test_when_a_taint_was_added_is_kept_and_not_compared() -> None:
+def test_the_time_of_a_taint_is_kept_and_not_compared() -> None:
     taint = Taint(key="k", effect="NoSchedule")
     old = Device("a", taints=[replace(taint, time_added=ADDED)])
     assert plan(wanted(Device("a", taints=[taint])), published(4, old), owner=OWNER) == []
@@ -119,6 +119,6 @@ def test_when_a_taint_was_added_is_kept_and_not_compared() -> None:
     assert [t.time_added for t in action.new.spec.devices[0].taints] == [ADDED, None]
 
 
-def test_a_pool_that_leaves_its_node_is_made_anew() -> None:
+def test_a_pool_that_becomes_shared_gets_new_slices() -> None:
     shared = [replace(spec, node_name=None, all_nodes=True) for spec in wanted(A)]
     assert kinds(plan(shared, published(4, A), owner=OWNER)) == [Create, Delete]

@@ -1,4 +1,4 @@
-"""A plugin's endpoints, as a probe or Prometheus asks them."""
+"""A client of a process's endpoints, like a probe or Prometheus."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 class Asked:
-    """Asks the endpoints at one port."""
+    """Sends requests to the endpoints at one port."""
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self.port = port
@@ -47,7 +47,7 @@ class Asked:
         return {family.name: family for family in text_string_to_metric_families(body)}
 
     async def sample(self, name: str, **labels: str) -> float | None:
-        """The value of the sample with these labels among others, None if there is none."""
+        """Return the value of the first sample that has these labels; None if there is none."""
         for family in (await self.families()).values():
             for sample in family.samples:
                 if sample.name == name and labels.items() <= sample.labels.items():

@@ -8,7 +8,7 @@ from dradriver.errors import UsageError
 from dradriver.runner import OPTIONS, Settings
 
 
-def test_the_defaults_are_the_kubelets() -> None:
+def test_the_defaults_are_those_of_the_kubelet() -> None:
     settings = Settings.read({}, {"NODE_NAME": "node-1"})
     assert settings.plugins_dir == Path("/var/lib/kubelet/plugins")
     assert settings.registry_dir == Path("/var/lib/kubelet/plugins_registry")
@@ -27,28 +27,28 @@ def test_the_command_line_wins_over_the_environment() -> None:
     assert Settings.read({"node_name": "from-flag"}, environment).node_name == "from-flag"
 
 
-def test_our_own_variable_wins_over_the_common_one() -> None:
+def test_the_own_variable_wins_over_the_common_one() -> None:
     environment = {"DRADRIVER_NODE_NAME": "ours", "NODE_NAME": "common"}
     assert Settings.read({}, environment).node_name == "ours"
 
 
-def test_an_empty_variable_is_as_good_as_none() -> None:
+def test_an_empty_variable_is_ignored() -> None:
     assert Settings.read({}, {"DRADRIVER_NODE_NAME": "", "NODE_NAME": "common"}).node_name == "common"
 
 
 @pytest.mark.parametrize(
-    ("given", "environment", "words"),
+    ("given", "environment", "message"),
     [
         ({"node_name": "Node_1"}, {}, "--node-name: 'Node_1' is not a DNS subdomain"),
-        ({"metrics_port": "http"}, {}, "--metrics-port: 'http' is not a port number"),
+        ({"metrics_port": "http"}, {}, "--metrics-port: 'http' must be a number"),
         ({"metrics_port": "70000"}, {}, "between 0 and 65535"),
-        ({"simulate": "maybe"}, {}, "--simulate: 'maybe' is not one of never, auto, always"),
-        ({}, {"DRADRIVER_LOG_LEVEL": "loud"}, "DRADRIVER_LOG_LEVEL: 'loud' is not one of debug"),
+        ({"simulate": "maybe"}, {}, "--simulate: 'maybe' must be one of never, auto, always"),
+        ({}, {"DRADRIVER_LOG_LEVEL": "loud"}, "DRADRIVER_LOG_LEVEL: 'loud' must be one of debug"),
     ],
 )
-def test_a_value_that_can_not_be_used_names_where_it_came_from(
-    given: dict[str, str], environment: dict[str, str], words: str
+def test_an_invalid_value_names_its_source(
+    given: dict[str, str], environment: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(UsageError) as refusal:
+    with pytest.raises(UsageError) as caught:
         Settings.read({"node_name": "node-1"} | given, environment)
-    assert words in str(refusal.value)
+    assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""The groups that a claim was allocated with decide on the node, whatever the driver says now (KEP-5963)."""
+"""The groups of the allocation decide on the node, not those that the driver declares now (KEP-5963)."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from dradriver.model.resource.claim import Allocation, DeviceResult, ResourceCla
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
-from dradriver.model.resource.recorded_groups import recorded_in_config
+from dradriver.model.resource.recorded_groups import record_groups_in_config
 from dradriver.node.errors import DeviceInUseError
 from dradriver.node.files.atomic import remove
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated
@@ -30,7 +30,7 @@ class SocketDriver(LampDriver):
 
 
 def claim_of(name: str, device: str, groups: Mapping[str, Sequence[str]]) -> ResourceClaim:
-    """A claim whose allocation result says which groups were in force."""
+    """A claim whose allocation result records the groups in force."""
     recorded = {key: list(value) for key, value in groups.items()}
     result = DeviceResult(
         request="lamp", driver=DRIVER, pool=NODE, device=device, compatibility_groups=recorded
@@ -42,7 +42,7 @@ def in_config(claim: ResourceClaim) -> ResourceClaim:
     """The same for an API server that drops the field of results."""
     allocation = claim.allocation
     assert allocation is not None
-    kept: Allocation = recorded_in_config(allocation)
+    kept: Allocation = record_groups_in_config(allocation)
     return replace(claim, status=replace(claim.status, allocation=kept))
 
 
@@ -64,19 +64,19 @@ async def test_a_group_that_was_renamed_since_the_allocation_still_counts(
 
 
 @pytest.mark.parametrize("kept", [in_result, in_config])
-async def test_groups_that_the_driver_has_in_common_now_do_not_help(
+async def test_groups_that_the_driver_declares_later_do_not_count(
     world: World, kept: Callable[[ResourceClaim], ResourceClaim]
 ) -> None:
     async with world.running(driver=SocketDriver(world, "led")) as process:
         await process.prepare(kept(claim_of("a", "h1", LED)))
-        with pytest.raises(DeviceInUseError, match="bulb against led"):
+        with pytest.raises(DeviceInUseError, match="bulb and led"):
             await process.prepare(kept(claim_of("b", "h2", {"socket": ["bulb"]})))
 
 
 async def test_in_a_claim_with_a_record_a_counter_set_without_groups_has_none(world: World) -> None:
     async with world.running(driver=SocketDriver(world, "led")) as process:
         await process.prepare(claim_of("a", "h1", LED))
-        with pytest.raises(DeviceInUseError, match="none against led"):
+        with pytest.raises(DeviceInUseError, match="none and led"):
             await process.prepare(claim_of("b", "h2", {"other": ["led"]}))
 
 
@@ -87,7 +87,7 @@ async def test_a_device_that_vanished_has_the_groups_of_the_record(world: World)
     one_left = SocketDriver(world, "led2")
     one_left.devices = one_left.devices[:1]
     async with world.running(driver=one_left) as process:
-        with pytest.raises(DeviceInUseError, match="bulb against led,"):
+        with pytest.raises(DeviceInUseError, match="bulb and led;"):
             await process.prepare(claim_of("b", "h2", {"socket": ["bulb"]}))
 
 

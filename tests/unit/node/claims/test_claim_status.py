@@ -1,4 +1,4 @@
-"""What is written to `status.devices`, and what happens when it can't be."""
+"""Writes of `status.devices`, and failed writes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,14 +13,17 @@ import pytest
 from dradriver.driver import PreparedDevice
 from dradriver.kube.client import PatchKind
 from dradriver.kube.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from dradriver.model.classic.names import DEALLOCATION_REQUESTED
 from dradriver.model.core.meta import Condition
 from dradriver.model.encoding.codec import builtins, decode
 from dradriver.model.resource.claim import AllocatedDeviceStatus, ClaimStatus, NetworkData, ResourceClaim
 from dradriver.node.claims import claim_status
-from dradriver.node.claims.claim_status import StatusWriter, device_statuses, field_manager, merged
+from dradriver.node.claims.claim_status import StatusWriter, build_field_manager, build_statuses, merge_statuses
+from dradriver.node.claims.lookup import to_allocated_claim
 from dradriver.node.claims.unprepare import unprepare
 from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
+from tests.unit.node.controlled import POOL, controlled
 from tests.unit.node.plugin_world import Node, prepare
 from tests.unit.node.world import DRIVER, NODE, FakeApi, LampDriver, World, allocated, ref
 
@@ -68,7 +71,7 @@ def failures(metrics: NodeMetrics) -> float | None:
 async def test_only_our_entries_are_applied_and_nothing_of_spec_or_allocation(api: FakeApi) -> None:
     claim = api.add(allocated("claim", "lamp-0"))
     async with writing(api) as (writer, _):
-        writer.want(record(claim, **DATA, network=NetworkData(interface_name="eth0")))
+        writer.schedule(record(claim, **DATA, network=NetworkData(interface_name="eth0")))
         ((kind, body),) = await patches(api, 1)
     assert kind is PatchKind.APPLY
     assert body == {
@@ -90,34 +93,34 @@ async def test_only_our_entries_are_applied_and_nothing_of_spec_or_allocation(ap
     }
 
 
-async def test_a_condition_gets_what_the_api_requires(api: FakeApi) -> None:
+async def test_a_condition_gets_the_fields_that_the_api_requires(api: FakeApi) -> None:
     claim = api.add(allocated("claim", "lamp-0"))
     async with writing(api) as (writer, _):
-        writer.want(record(claim, conditions=[Condition(type="Ready", status="True")]))
+        writer.schedule(record(claim, conditions=[Condition(type="Ready", status="True")]))
         ((_, body),) = await patches(api, 1)
     (condition,) = body["status"]["devices"][0]["conditions"]
     assert condition["reason"] == "Reported"
     assert len(condition["lastTransitionTime"]) == len("2026-01-01T00:00:00Z")
 
 
-async def test_a_driver_with_nothing_to_say_writes_nothing(api: FakeApi) -> None:
+async def test_a_driver_without_a_report_writes_nothing(api: FakeApi) -> None:
     claim, other = api.add(allocated("claim", "lamp-0")), api.add(allocated("other", "lamp-1"))
     async with writing(api) as (writer, _):
-        writer.want(record(claim))
-        writer.want(record(other, **DATA))
+        writer.schedule(record(claim))
+        writer.schedule(record(other, **DATA))
         assert [body["metadata"]["name"] for _, body in await patches(api, 1)] == ["other"]
 
 
-async def test_an_api_server_that_is_away_is_asked_again(api: FakeApi) -> None:
+async def test_a_write_is_retried_while_the_api_server_is_unavailable(api: FakeApi) -> None:
     claim = api.add(allocated("claim", "lamp-0"))
     api.patch_failures = [Unavailable("connection refused")]
     async with writing(api) as (writer, metrics):
-        writer.want(record(claim, **DATA))
+        writer.schedule(record(claim, **DATA))
         await patches(api, 2)
         assert failures(metrics) == 1
 
 
-async def test_a_server_that_drops_the_entries_is_named_its_gate(
+async def test_an_error_names_the_gate_when_the_api_server_drops_the_entries(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = asyncio.Queue[str]()
@@ -129,27 +132,27 @@ async def test_a_server_that_drops_the_entries_is_named_its_gate(
     monkeypatch.setattr(api, "patch", dropping)
     writer = StatusWriter(api, DRIVER, NodeMetrics(DRIVER), NODE, refused.put_nowait)
     task = asyncio.create_task(writer.run())
-    writer.want(record(claim, **DATA))
+    writer.schedule(record(claim, **DATA))
     assert "drops status.devices (DRAResourceClaimDeviceStatus)" in await refused.get()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_claim_that_is_gone_is_given_up_in_silence(api: FakeApi) -> None:
+async def test_the_status_of_a_deleted_claim_is_dropped_without_a_log_line(api: FakeApi) -> None:
     api.patch_failures = [NotFound("gone")]
     other = api.add(allocated("other", "lamp-1"))
     async with writing(api) as (writer, metrics):
-        writer.want(record(allocated("gone", "lamp-0"), **DATA))
+        writer.schedule(record(allocated("gone", "lamp-0"), **DATA))
         await patches(api, 1)
-        writer.want(record(other, **DATA))
+        writer.schedule(record(other, **DATA))
         assert [body["metadata"]["name"] for _, body in await patches(api, 2)] == ["gone", "other"]
         assert failures(metrics) is None
 
 
-async def test_a_claim_that_was_unprepared_is_asked_for_no_more(
+async def test_the_status_of_an_unprepared_claim_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that refuses for hours is not asked for each claim that was ever here."""
+    """While the API server rejects writes, claims that are gone cause no requests."""
     monkeypatch.setattr(claim_status, "_RETRY_SECONDS", (0.01, 0.01))
     node = Node(tmp_path)
     driver = LampDriver(node.hardware)
@@ -166,7 +169,7 @@ async def test_a_claim_that_was_unprepared_is_asked_for_no_more(
     assert set(names[1:]) == {"claim-1"}  # one may have been under way
 
 
-async def test_a_claim_whose_stored_bytes_refuse_an_apply_is_merged_at_its_resource_version(
+async def test_a_claim_that_rejects_an_apply_is_merged_at_its_resource_version(
     api: FakeApi,
 ) -> None:
     theirs = AllocatedDeviceStatus(
@@ -177,7 +180,7 @@ async def test_a_claim_whose_stored_bytes_refuse_an_apply_is_merged_at_its_resou
     api.add(msgspec.structs.replace(claim, status=status))
     api.patch_failures = [Invalid("field is immutable"), Conflict("the object has been modified")]
     async with writing(api) as (writer, metrics):
-        writer.want(record(claim, **DATA))
+        writer.schedule(record(claim, **DATA))
         kinds = [kind for kind, _ in await patches(api, 3)]
         assert failures(metrics) is None
     assert kinds == [PatchKind.APPLY, PatchKind.MERGE, PatchKind.MERGE]
@@ -193,7 +196,7 @@ def test_entries_are_merged_by_driver_pool_device_and_share() -> None:
         return key | ({"shareID": share} if share else {}) | more
 
     theirs = [entry("a", data=1, conditions=[condition("X")]), entry("a", "s1", data=2), entry("b", data=3)]
-    assert merged(theirs, [entry("a", "s1", data=9), entry("a", data=8), entry("c", data=7)]) == [
+    assert merge_statuses(theirs, [entry("a", "s1", data=9), entry("a", data=8), entry("c", data=7)]) == [
         entry("a", data=8, conditions=[condition("X")]),
         entry("a", "s1", data=9),
         entry("b", data=3),
@@ -202,13 +205,13 @@ def test_entries_are_merged_by_driver_pool_device_and_share() -> None:
 
 
 def test_a_claim_with_data_in_its_status_can_be_read_back() -> None:
-    """What a driver says must not keep its own claim from being prepared again."""
+    """A driver's report must not prevent a second prepare of its claim."""
     text = b'{"devices":[{"driver":"d","pool":"p","device":"x","data":{"watts":7}}]}'
     status = decode(ClaimStatus, text)
     assert builtins(status) == {"devices": [{"driver": "d", "pool": "p", "device": "x", "data": {"watts": 7}}]}
 
 
-async def test_a_claim_whose_driver_gave_data_is_answered_after_a_restart(world: World) -> None:
+async def test_a_claim_with_data_is_answered_after_a_restart(world: World) -> None:
     driver = LampDriver(world.hardware)
     driver.answer = lambda device: PreparedDevice(
         data={"watts": 7}, conditions=(Condition(type="R", status="True"),)
@@ -219,7 +222,7 @@ async def test_a_claim_whose_driver_gave_data_is_answered_after_a_restart(world:
     async with world.running() as process:
         assert await process.prepare(claim) == first
         (row,) = await process.rows()
-    (status,) = device_statuses(DRIVER, row.record, datetime.now(UTC))
+    (status,) = build_statuses(DRIVER, row.record, datetime.now(UTC))
     assert builtins(status)["data"] == {"watts": 7}
 
 
@@ -234,7 +237,7 @@ def lamp(*conditions: dict[str, Any]) -> dict[str, Any]:
 def test_conditions_of_one_device_are_merged_by_type() -> None:
     theirs = [lamp(condition("Attached", reason="Fabric"), condition("Ready", "False", reason="Cold"))]
     ours = [lamp(condition("Ready", at="2026-02-02T00:00:00Z", reason="Warm"), condition("Lit"))]
-    assert merged(theirs, ours) == [
+    assert merge_statuses(theirs, ours) == [
         lamp(
             condition("Attached", reason="Fabric"),
             condition("Ready", at="2026-02-02T00:00:00Z", reason="Warm"),
@@ -246,13 +249,13 @@ def test_conditions_of_one_device_are_merged_by_type() -> None:
 def test_a_condition_whose_status_did_not_change_keeps_its_transition_time() -> None:
     theirs = [lamp(condition("Ready", reason="Cold"))]
     ours = [lamp(condition("Ready", at="2026-02-02T00:00:00Z", reason="Warm"))]
-    assert merged(theirs, ours) == [lamp(condition("Ready", reason="Warm"))]
+    assert merge_statuses(theirs, ours) == [lamp(condition("Ready", reason="Warm"))]
 
 
 def test_more_than_eight_conditions_leave_those_of_others_and_the_first_of_ours() -> None:
     theirs = [lamp(*(condition(f"Their{n}") for n in range(7)))]
     ours = [lamp(condition("Their0", "False"), condition("Our1"), condition("Our2"))]
-    (entry,) = merged(theirs, ours)
+    (entry,) = merge_statuses(theirs, ours)
     assert [each["type"] for each in entry["conditions"]] == [*(f"Their{n}" for n in range(7)), "Our1"]
     assert entry["conditions"][0]["status"] == "False"
 
@@ -269,14 +272,14 @@ THEIRS = Condition(type="Attached", status="True", reason="Fabric", last_transit
 
 
 @pytest.mark.parametrize("kind", [PatchKind.APPLY, PatchKind.MERGE])
-async def test_writing_the_same_again_changes_no_transition_time(api: FakeApi, kind: PatchKind) -> None:
-    """As after each start of the driver."""
+async def test_writing_the_same_status_again_changes_no_transition_time(api: FakeApi, kind: PatchKind) -> None:
+    """This happens after each start of the driver."""
     before = Condition(type="Ready", status="True", reason="Reported", last_transition_time=BEFORE)
     claim = api.add(with_conditions(allocated("claim", "lamp-0"), THEIRS, before))
     if kind is PatchKind.MERGE:
         api.patch_failures = [Invalid("field is immutable")]
     async with writing(api) as (writer, _):
-        writer.want(record(claim, conditions=[Condition(type="Ready", status="True")]))
+        writer.schedule(record(claim, conditions=[Condition(type="Ready", status="True")]))
         *_, (last, body) = await patches(api, 1 + (kind is PatchKind.MERGE))
     assert last is kind
     conditions = {each["type"]: each for each in body["status"]["devices"][0]["conditions"]}
@@ -289,7 +292,7 @@ async def test_a_changed_status_gets_a_new_transition_time(api: FakeApi) -> None
     before = Condition(type="Ready", status="False", reason="Reported", last_transition_time=BEFORE)
     claim = api.add(with_conditions(allocated("claim", "lamp-0"), before))
     async with writing(api) as (writer, _):
-        writer.want(record(claim, conditions=[Condition(type="Ready", status="True")]))
+        writer.schedule(record(claim, conditions=[Condition(type="Ready", status="True")]))
         ((_, body),) = await patches(api, 1)
     (written,) = body["status"]["devices"][0]["conditions"]
     assert written["lastTransitionTime"] > "2026-01-01T00:00:00Z"
@@ -300,15 +303,41 @@ async def test_a_driver_with_more_than_eight_conditions_writes_eight(
 ) -> None:
     claim = api.add(allocated("claim", "lamp-0"))
     async with writing(api) as (writer, _):
-        writer.want(record(claim, conditions=[Condition(type=f"C{n}", status="True") for n in range(9)]))
+        writer.schedule(record(claim, conditions=[Condition(type=f"C{n}", status="True") for n in range(9)]))
         ((_, body),) = await patches(api, 1)
     assert [each["type"] for each in body["status"]["devices"][0]["conditions"]] == [f"C{n}" for n in range(8)]
-    assert f"condition C8 of device {NODE}/lamp-0 is not written" in caplog.text
+    assert f"device {NODE}/lamp-0: condition C8 is not written" in caplog.text
 
 
 def test_plugins_of_two_nodes_are_two_field_managers_however_long_their_names_are() -> None:
-    """Or the one would remove what the other says of a device that spans both nodes."""
-    assert field_manager(DRIVER, NODE) == f"dradriver/{DRIVER}@{NODE}"
-    long = [field_manager(DRIVER, f"{'n' * 200}-{number}") for number in range(2)]
+    """Otherwise one would remove the other's entry of a device that spans both nodes."""
+    assert build_field_manager(DRIVER, NODE) == f"dradriver/{DRIVER}@{NODE}"
+    long = [build_field_manager(DRIVER, f"{'n' * 200}-{number}") for number in range(2)]
     assert len({*long}) == 2
     assert all(len(manager) == 128 for manager in long)
+
+
+@pytest.mark.parametrize("kind", [PatchKind.APPLY, PatchKind.MERGE])
+async def test_the_request_to_deallocate_survives_the_writes_of_a_driver(api: FakeApi, kind: PatchKind) -> None:
+    """The scheduler's condition is on the entry of a device that a controller has allocated (KEP-3063)."""
+    asked = Condition(
+        type=DEALLOCATION_REQUESTED, status="True", reason="Unavailable", last_transition_time=BEFORE
+    )
+    claim = controlled("claim", "lamp-0", handle=b"x")
+    entry = AllocatedDeviceStatus(driver=DRIVER, pool=POOL, device="lamp-0", conditions=[asked])
+    claim = api.add(
+        msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, devices=[entry]))
+    )
+    wanted = to_allocated_claim(claim, DRIVER, NODE).record
+    answers = [RecordedAnswer(conditions=[Condition(type="Ready", status="True")], data=DATA["data"])]
+    if kind is PatchKind.MERGE:
+        api.patch_failures = [Invalid("field is immutable")]
+    async with writing(api) as (writer, _):
+        writer.schedule(msgspec.structs.replace(wanted, answers=answers))
+        *_, (last, body) = await patches(api, 1 + (kind is PatchKind.MERGE))
+    (written,) = body["status"]["devices"]
+    assert (last, written["pool"], written["device"], written["data"]) == (kind, POOL, "lamp-0", {"watts": 7})
+    conditions = {each["type"]: each["status"] for each in written["conditions"]}
+    # An apply owns only what it contains. A merge patch replaces the list, so the list has the request too.
+    own = {"Ready": "True"}
+    assert conditions == (own if kind is PatchKind.APPLY else own | {DEALLOCATION_REQUESTED: "True"})

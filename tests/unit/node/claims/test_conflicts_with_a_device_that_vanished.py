@@ -1,4 +1,4 @@
-"""What a device consumes is known after the driver has stopped offering it, or its claim is refused."""
+"""The consumption of a device that is no longer offered is known, or its claim is rejected."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ async def prepare_in_turn(world: World, first: SocketDriver, second: SocketDrive
 
 async def test_a_vanished_device_overdraws_the_counter_set(world: World) -> None:
     both, rest = SocketDriver(world, WHOLE, HALF), SocketDriver(world, HALF)
-    with pytest.raises(DeviceInUseError, match=r"second .* and default/first .* together take 150 of 100"):
+    with pytest.raises(DeviceInUseError, match=r"second .* and default/first .* together consume 150 of 100"):
         await prepare_in_turn(world, both, rest, "whole")
 
 
@@ -51,9 +51,9 @@ async def test_a_vanished_device_that_fits_is_prepared(world: World) -> None:
     await prepare_in_turn(world, SocketDriver(world, OTHER_HALF, HALF), SocketDriver(world, HALF), "other-half")
 
 
-async def test_a_vanished_counter_set_is_compared_with_as_it_was(world: World) -> None:
+async def test_a_vanished_counter_set_counts_as_last_offered(world: World) -> None:
     both = SocketDriver(world, WHOLE, HALF)
-    with pytest.raises(DeviceInUseError, match="together take 150 of 100"):
+    with pytest.raises(DeviceInUseError, match="together consume 150 of 100"):
         await prepare_in_turn(world, both, SocketDriver(world), "whole")
 
 
@@ -63,19 +63,21 @@ async def test_a_vanished_device_keeps_its_compatibility_groups(world: World) ->
         await prepare_in_turn(world, mixed, SocketDriver(world), "bulb")
 
 
-async def test_a_device_that_was_never_offered_is_refused_beside_counter_sets(world: World) -> None:
-    with pytest.raises(ClaimError, match=r"the driver offers no device lamp.example.com/node-1/whole"):
+async def test_a_device_that_was_never_offered_is_rejected_if_the_pool_has_counter_sets(world: World) -> None:
+    with pytest.raises(ClaimError, match=r"device lamp.example.com/node-1/whole is not offered by the driver"):
         await prepare_in_turn(world, SocketDriver(world, HALF), SocketDriver(world), "whole")
 
 
-async def test_a_rebuilt_state_holds_a_device_of_which_nothing_is_known(world: World) -> None:
-    """It may be in use: whoever takes counters beside it waits until it is unprepared or offered again."""
+async def test_a_rebuilt_state_holds_an_unknown_device(world: World) -> None:
+    """It may be in use: claims that consume counters wait until it is unprepared or offered again."""
     world.api.add(allocated("lost", "whole"))
     async with world.running(driver=SocketDriver(world, HALF), complete=False) as process:
         await process.rebuilder.ensure_complete()
         (row,) = await process.rows()
         assert row.record.name == "lost"
-        with pytest.raises(ClaimError, match=r"not known what device .*whole of claim default/lost"):
+        with pytest.raises(
+            ClaimError, match=r"consumption of device .*whole of claim default/lost .* is unknown"
+        ):
             await process.prepare(allocated("half", "half"))
 
 

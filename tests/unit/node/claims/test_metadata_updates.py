@@ -1,4 +1,4 @@
-"""What a driver learns about a prepared device reaches the files that containers read."""
+"""Metadata that a driver learns after prepare is written to the files that containers read."""
 
 import asyncio
 from pathlib import Path
@@ -26,14 +26,14 @@ def node(tmp_path: Path) -> Node:
 
 
 def described(node: Node) -> LampDriver:
-    """Tells of each lamp but the last one."""
+    """Returns metadata for each lamp but the last one."""
     driver = LampDriver(node.hardware)
     driver.answer = lambda device: PreparedDevice(metadata=None if device.name == "lamp-3" else {})
     return driver
 
 
 def files(node: Node, claim: ResourceClaim) -> dict[str, dict[str, Any]]:
-    """What a container reads in the newest version, by request."""
+    """The content that a container reads in the newest version, by request."""
     folder = node.root / "plugins" / DRIVER / "dra-device-metadata" / claim.metadata.uid
     paths = folder.glob("*.json")
     return {
@@ -73,21 +73,21 @@ async def test_a_device_may_be_given_as_in_the_claim(node: Node) -> None:
     assert request["requests"][0]["devices"][0]["attributes"] == {"color": {"string": "green"}}
 
 
-async def test_a_lost_file_is_written_again_as_it_was_told_last(node: Node) -> None:
+async def test_a_lost_file_is_written_again_with_the_last_update(node: Node) -> None:
     claim, driver = node.api.add(allocated("claim", "lamp-0")), described(node)
     async with node.running(driver) as plugin:
         await prepare(plugin, claim)
         await driver.update_metadata(claim.metadata.uid, NEWS)
-    told = files(node, claim)
+    written = files(node, claim)
     for path in (node.root / "plugins" / DRIVER / "dra-device-metadata").glob("*/*"):
         path.unlink()
     async with node.running(described(node)) as plugin:
         await prepare(plugin, claim)
-    assert files(node, claim) == told
-    assert told["request-0"]["metadata"]["generation"] == 2
+    assert files(node, claim) == written
+    assert written["request-0"]["metadata"]["generation"] == 2
 
 
-async def test_killed_before_the_file_is_written_the_next_prepare_writes_it(
+async def test_the_next_prepare_writes_the_file_after_a_kill(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: ClaimFiles, record: ClaimRecord) -> None:
@@ -105,7 +105,7 @@ async def test_killed_before_the_file_is_written_the_next_prepare_writes_it(
     assert files(node, claim)["request-0"]["metadata"]["generation"] == 2
 
 
-async def test_a_thread_may_tell_too(node: Node) -> None:
+async def test_a_thread_may_update_metadata(node: Node) -> None:
     claim, driver = node.api.add(allocated("claim", "lamp-0")), described(node)
     async with node.running(driver) as plugin:
         await prepare(plugin, claim)
@@ -116,13 +116,16 @@ async def test_a_thread_may_tell_too(node: Node) -> None:
 @pytest.mark.parametrize(
     ("devices", "message"),
     [
-        ({(NODE, "lamp-9"): DeviceMetadata()}, "device node-1/lamp-9 is none of its devices"),
-        ({(NODE, "lamp-3"): DeviceMetadata()}, "containers read no metadata of request request-1"),
-        ({(NODE, "lamp-0"): DeviceMetadata({"color": object()})}, r"metadata\['color'\]: .* is no attribute"),  # type: ignore[dict-item]
-        ({(NODE, "lamp-0"): {"color": "red"}}, "DeviceMetadata is wanted"),
+        ({(NODE, "lamp-9"): DeviceMetadata()}, "device node-1/lamp-9 is not a device of the claim"),
+        ({(NODE, "lamp-3"): DeviceMetadata()}, "request request-1 has no metadata file"),
+        (
+            {(NODE, "lamp-0"): DeviceMetadata({"color": object()})},  # type: ignore[dict-item]
+            r"metadata\['color'\]: .* is not an attribute",
+        ),
+        ({(NODE, "lamp-0"): {"color": "red"}}, "device node-1/lamp-0: dict: must be DeviceMetadata"),
     ],
 )
-async def test_what_is_wrong_is_said_and_changes_nothing(
+async def test_an_invalid_update_is_an_error_and_changes_nothing(
     devices: dict[tuple[str, str], DeviceMetadata], message: str, node: Node
 ) -> None:
     claim, driver = node.api.add(allocated("claim", "lamp-0", "lamp-3")), described(node)
@@ -137,7 +140,7 @@ async def test_what_is_wrong_is_said_and_changes_nothing(
 async def test_a_claim_must_be_prepared_and_the_driver_running(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metadata_updates, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(metadata_updates, "_LOCK_SECONDS", 0.05)
     claim, driver = node.api.add(allocated("claim", "lamp-0")), described(node)
     driver.gate = asyncio.Event()
     async with node.running(driver) as plugin:
@@ -146,7 +149,7 @@ async def test_a_claim_must_be_prepared_and_the_driver_running(
         preparing = asyncio.create_task(prepare(plugin, claim))
         while not driver.calls:
             await asyncio.sleep(0)
-        with pytest.raises(DraError, match="is being prepared or unprepared"):
+        with pytest.raises(DraError, match="a prepare or unprepare of the claim has taken more than"):
             await driver.update_metadata(claim.metadata.uid, NEWS)
         driver.gate.set()
         await preparing

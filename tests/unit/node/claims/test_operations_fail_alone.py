@@ -1,4 +1,4 @@
-"""Work on the prepared state that goes wrong, in whatever way: it fails alone, and the thread goes on."""
+"""Work on the prepared state that fails in any way fails alone, and the thread continues."""
 
 import asyncio
 import errno
@@ -14,7 +14,7 @@ import pytest
 
 from dradriver.node.errors import StateError
 from dradriver.node.state.claim_states import ClaimEvent, IllegalMoveError
-from dradriver.node.state.database import read_only
+from dradriver.node.state.database import read_rows
 from dradriver.node.state.records import ClaimRecord
 from dradriver.node.state.rows import Rows
 from dradriver.node.state.store import StateStore
@@ -40,9 +40,9 @@ def beginning(uid: str, size: int = 0) -> Callable[[Rows], object]:
 
 
 async def known(state: StateStore, path: Path) -> set[str]:
-    """The claims that both the instance's memory and the file know."""
+    """The claims that are in the instance's memory and in the file."""
     rows = await state.read(Rows.all)
-    assert rows == read_only(path)
+    assert rows == read_rows(path)
     assert [await state.read(partial(Rows.get, uid=row.uid)) for row in rows] == rows
     return {row.uid for row in rows}
 
@@ -52,7 +52,7 @@ async def known(state: StateStore, path: Path) -> set[str]:
     [*((BEFORE, error) for error in RAISED), *((WITHIN, error) for error in (*RAISED, *ENDING))],
     ids=repr,
 )
-async def test_whatever_it_raises(tmp_path: Path, when: str, error: BaseException) -> None:
+async def test_work_that_raises_fails_alone(tmp_path: Path, when: str, error: BaseException) -> None:
     path = tmp_path / "state.db"
     state = await opened(path)
 
@@ -71,7 +71,7 @@ async def test_whatever_it_raises(tmp_path: Path, when: str, error: BaseExceptio
     await state.close()
 
 
-async def test_a_move_that_the_table_forbids_after_one_that_it_allows(tmp_path: Path) -> None:
+async def test_an_illegal_move_after_a_legal_one_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     state = await opened(path)
 
@@ -86,7 +86,7 @@ async def test_a_move_that_the_table_forbids_after_one_that_it_allows(tmp_path: 
     await state.close()
 
 
-async def test_one_that_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+async def test_a_write_that_does_not_fit_on_the_disk_fails_alone(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     state = await opened(path)
     await state.write(beginning("before"))
@@ -118,7 +118,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EMFILE])
-async def test_a_lock_file_that_cannot_be_used_fails_what_is_asked_meanwhile(
+async def test_requests_fail_while_the_lock_file_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     path = tmp_path / "state.db"
@@ -136,7 +136,7 @@ async def test_a_lock_file_that_cannot_be_used_fails_what_is_asked_meanwhile(
     await state.close()
 
 
-async def test_a_defect_around_the_transaction_is_told_and_the_thread_lives(
+async def test_a_defect_around_the_transaction_is_reported_and_the_thread_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "state.db"
@@ -146,7 +146,7 @@ async def test_a_defect_around_the_transaction_is_told_and_the_thread_lives(
         raise RuntimeError("a defect")
 
     with monkeypatch.context() as patch:
-        patch.setattr("dradriver.node.state.store.identity", broken)
+        patch.setattr("dradriver.node.state.store.read_identity", broken)
         with pytest.raises(StateError, match="a defect"):
             await state.write(beginning("bad"))
     await state.write(beginning("one"))
@@ -154,7 +154,7 @@ async def test_a_defect_around_the_transaction_is_told_and_the_thread_lives(
     await state.close()
 
 
-async def test_a_text_that_is_no_text_is_set_aside_while_it_runs(tmp_path: Path) -> None:
+async def test_a_file_with_invalid_text_is_set_aside_while_the_plugin_runs(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     state = await opened(path)
     await state.write(beginning("one"))
@@ -167,7 +167,7 @@ async def test_a_text_that_is_no_text_is_set_aside_while_it_runs(tmp_path: Path)
     await state.close()
 
 
-async def test_who_asks_while_the_state_is_being_closed_is_refused(tmp_path: Path) -> None:
+async def test_requests_during_the_close_are_rejected(tmp_path: Path) -> None:
     state = await opened(tmp_path / "state.db")
     closing_state = asyncio.create_task(state.close())
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a driver returns, raises or lists can hurt its own claim, but no other, no state and no task of ours."""
+"""A driver's results and errors affect only their own claim: no other claim, no state, no task of the SDK."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
@@ -19,12 +19,12 @@ from dradriver.model.resource.counters import Counter, CounterConsumption
 from dradriver.model.resource.device import Device
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import DiscoveredDevices
-from dradriver.node.devices.publishing import recorder_of
+from dradriver.node.devices.publishing import create_recorder
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.kubelet.dra_service import ClaimService
-from dradriver.node.kubelet.in_flight import Traffic
-from dradriver.node.reporting.claim_outcomes import Outcomes
-from dradriver.node.reporting.events import Announcements
+from dradriver.node.kubelet.in_flight import CallsInFlight
+from dradriver.node.reporting.claim_outcomes import ClaimOutcomes
+from dradriver.node.reporting.events import WarningEvents
 from dradriver.node.reporting.metrics import NodeMetrics
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated, ref
 
@@ -84,14 +84,14 @@ def raising(error: BaseException) -> Callable[[], object]:
 @pytest.mark.parametrize(
     "error", [StopIteration(), KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError(), GeneratorExit()]
 )
-async def test_whatever_a_plain_method_raises_is_an_error_of_the_driver(error: BaseException) -> None:
+async def test_any_exception_of_a_plain_method_is_an_error_of_the_driver(error: BaseException) -> None:
     calls = DriverCalls(LampDriver({}))
     with pytest.raises(DriverError, match=rf"method\(\) raised {type(error).__name__}"):
         await asyncio.wait_for(calls.call(raising(error)), 10)
     calls.close()
 
 
-async def test_a_driver_that_cancels_its_own_work_raises_an_error_as_any_other() -> None:
+async def test_a_driver_that_cancels_its_own_work_causes_an_error() -> None:
     async def method() -> None:
         inner = asyncio.ensure_future(asyncio.Event().wait())
         inner.cancel()
@@ -123,7 +123,7 @@ def broken_iterator() -> Iterable[Device]:
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["plain", "async"])
-async def test_devices_that_are_listed_lazily_and_fail_are_tried_again(
+async def test_a_lazy_list_of_devices_that_fails_is_read_again(
     waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lazy(LampDriver):
@@ -137,7 +137,7 @@ async def test_devices_that_are_listed_lazily_and_fail_are_tried_again(
     calls = DriverCalls(driver)
     discovery = Discovery(calls, NODE, inventory, lambda _: None, NodeMetrics(DRIVER), 0.1)
     failed = asyncio.Event()
-    monkeypatch.setattr(inventory, "failed", lambda _: failed.set())
+    monkeypatch.setattr(inventory, "set_failure", lambda _: failed.set())
     background = Background()
     background.start("discover", discovery.run())
     ends = asyncio.ensure_future(background.failure()), asyncio.ensure_future(failed.wait())
@@ -148,17 +148,6 @@ async def test_devices_that_are_listed_lazily_and_fail_are_tried_again(
     calls.close()
 
 
-async def test_a_task_that_is_cancelled_from_outside_is_a_failure_too() -> None:
-    async def cancelled() -> None:
-        raise asyncio.CancelledError
-
-    background = Background()
-    background.start("discover", cancelled())
-    with pytest.raises(RuntimeError, match="discover"):
-        await asyncio.wait_for(background.failure(), 10)
-    await background.stop()
-
-
 class Lister(LampDriver):
     listed: Any = ()
 
@@ -167,7 +156,7 @@ class Lister(LampDriver):
 
 
 @pytest.mark.parametrize("listed", [[""], ["."], ["../../x"], [5, "a"], 5, "some-uid"])
-async def test_a_list_of_claims_that_is_none_removes_nothing(world: World, listed: object) -> None:
+async def test_an_invalid_list_of_claims_removes_nothing(world: World, listed: object) -> None:
     driver = Lister(world.hardware)
     driver.answer = lambda _: PreparedDevice(metadata={"color": "red"})
     driver.listed = listed
@@ -178,7 +167,7 @@ async def test_a_list_of_claims_that_is_none_removes_nothing(world: World, liste
     assert list((world.root / "metadata").glob("*/request-0.json"))
 
 
-async def test_an_unknown_claim_that_cannot_be_taken_back_keeps_no_other_waiting(world: World) -> None:
+async def test_an_unknown_claim_that_cannot_be_unprepared_delays_no_other(world: World) -> None:
     class Picky(LampDriver):
         async def unprepare(self, claim: Claim) -> None:
             if claim.uid == "a":
@@ -191,7 +180,7 @@ async def test_an_unknown_claim_that_cannot_be_taken_back_keeps_no_other_waiting
     assert set(world.hardware) == {"a"}
 
 
-async def test_a_file_that_cannot_be_removed_keeps_lost_specs_from_nobody(world: World) -> None:
+async def test_a_file_that_cannot_be_removed_does_not_stop_the_sweep(world: World) -> None:
     async with world.running() as process:
         claim = world.api.add(allocated("claim", "lamp-0"))
         await process.prepare(claim)
@@ -227,20 +216,20 @@ async def test_an_unprepare_of_the_kubelet_is_not_answered_by_a_collection_that_
         assert uid not in world.hardware
 
 
-async def test_an_error_as_long_as_a_book_is_cut(world: World) -> None:
+async def test_a_very_long_error_is_cut(world: World) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as process:
         process.driver.failure = OSError("x" * 5_000_000)
-        outcomes = Outcomes(Announcements(recorder_of(world.api, DRIVER, NODE), NODE))
+        outcomes = ClaimOutcomes(WarningEvents(create_recorder(world.api, DRIVER, NODE), NODE))
         service = ClaimService(
-            world.api, process.claims, NodeMetrics(DRIVER), outcomes, 40, lambda: None, Traffic()
+            world.api, process.claims, NodeMetrics(DRIVER), outcomes, 40, lambda: None, CallsInFlight()
         )
         outcome = (await service.prepare([ref(claim)]))[claim.metadata.uid]
     assert isinstance(outcome, str)
     assert len(outcome) < 10_000
 
 
-async def test_a_claim_of_a_user_who_forges_its_pods_name_for_it_gets_the_paths_of_its_own_name(
+async def test_a_forged_pod_claim_annotation_does_not_change_the_paths(
     world: World,
 ) -> None:
     driver = LampDriver(world.hardware)

@@ -1,4 +1,4 @@
-"""What a prepare and an unprepare do, when nothing goes wrong and when the driver does."""
+"""Prepare and unprepare, without errors and with errors of the driver."""
 
 import asyncio
 import threading
@@ -53,7 +53,7 @@ async def test_unprepare_leaves_nothing(world: World) -> None:
     assert (world.hardware, world.specs()) == ({}, set())
 
 
-async def test_unprepare_of_an_unknown_claim_still_asks_the_driver(world: World) -> None:
+async def test_unprepare_of_an_unknown_claim_still_calls_the_driver(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     world.hardware[claim.metadata.uid] = ("lamp-0",)
     async with world.running() as process:
@@ -61,7 +61,7 @@ async def test_unprepare_of_an_unknown_claim_still_asks_the_driver(world: World)
     assert world.hardware == {}
 
 
-async def test_a_claim_without_devices_of_this_driver_is_answered_with_none(world: World) -> None:
+async def test_a_claim_without_devices_of_this_driver_has_no_devices_in_the_answer(world: World) -> None:
     other = DeviceResult(request="r", driver="other.example.com", pool="p", device="d")
     async with world.running() as process:
         assert await process.prepare(allocated("claim", other)) == []
@@ -69,7 +69,7 @@ async def test_a_claim_without_devices_of_this_driver_is_answered_with_none(worl
         assert await process.rows() == []
 
 
-async def test_devices_of_other_drivers_are_left_out(world: World) -> None:
+async def test_devices_of_other_drivers_are_omitted(world: World) -> None:
     other = DeviceResult(request="r", driver="other.example.com", pool="p", device="d")
     async with world.running() as process:
         answers = await process.prepare(allocated("claim", other, "lamp-2"))
@@ -147,15 +147,15 @@ async def test_edits_that_break_cdi_are_the_drivers_error(world: World) -> None:
     assert world.specs() == set()
 
 
-async def test_a_cdi_id_that_is_none_is_the_drivers_error(world: World) -> None:
+async def test_an_invalid_cdi_id_is_an_error_of_the_driver(world: World) -> None:
     driver = LampDriver(world.hardware)
     driver.answer = lambda device: PreparedDevice(cdi_ids=("gpu0",))
     async with world.running(driver=driver) as process:
-        with pytest.raises(DriverError, match="'gpu0', which is no CDI ID"):
+        with pytest.raises(DriverError, match="'gpu0': must be a CDI ID"):
             await process.prepare(allocated("claim", "lamp-0"))
 
 
-async def test_an_error_of_the_driver_leaves_the_claim_half_made_and_the_next_prepare_goes_on(
+async def test_after_an_error_of_the_driver_the_next_prepare_continues(
     world: World,
 ) -> None:
     claim = allocated("claim", "lamp-0")
@@ -180,13 +180,13 @@ async def test_a_plain_method_runs_in_a_thread_and_may_block(world: World) -> No
         assert await process.prepare(allocated("claim", "lamp-0"))
 
 
-async def test_a_claim_for_another_node_is_refused(world: World) -> None:
+async def test_a_claim_for_another_node_is_rejected(world: World) -> None:
     async with world.running() as process:
         with pytest.raises(ClaimError, match="not allocated for node node-1"):
             await process.prepare(allocated("claim", "lamp-0", node="node-2"))
 
 
-async def test_a_device_of_another_prepared_claim_is_refused_and_both_claims_are_named(world: World) -> None:
+async def test_a_device_of_another_prepared_claim_is_rejected_and_both_claims_are_named(world: World) -> None:
     first, second = allocated("first", "lamp-0"), allocated("second", "lamp-0")
     async with world.running() as process:
         await process.prepare(first)
@@ -197,7 +197,7 @@ async def test_a_device_of_another_prepared_claim_is_refused_and_both_claims_are
         await process.prepare(second)
 
 
-async def test_of_two_claims_for_one_device_side_by_side_one_wins(world: World) -> None:
+async def test_one_of_two_concurrent_claims_for_a_device_is_prepared(world: World) -> None:
     claims = [allocated(f"claim-{n}", "lamp-0") for n in range(8)]
     async with world.running() as process:
         outcomes = await asyncio.gather(*map(process.prepare, claims), return_exceptions=True)
@@ -206,7 +206,7 @@ async def test_of_two_claims_for_one_device_side_by_side_one_wins(world: World) 
     assert len(world.hardware) == 1
 
 
-async def test_a_claim_that_was_allocated_anew_gives_its_old_device_back_first(world: World) -> None:
+async def test_a_claim_that_was_allocated_again_releases_its_old_device_first(world: World) -> None:
     old = allocated("claim", "lamp-0")
     new = allocated("claim", "lamp-1", uid=old.metadata.uid)
     async with world.running() as process:
@@ -216,7 +216,7 @@ async def test_a_claim_that_was_allocated_anew_gives_its_old_device_back_first(w
     assert world.hardware == {old.metadata.uid: ("lamp-1",)}
 
 
-async def test_work_that_takes_longer_than_the_deadline_goes_on_and_the_next_call_gets_its_result(
+async def test_work_continues_after_the_deadline_and_the_next_call_gets_its_result(
     world: World,
 ) -> None:
     claim = allocated("claim", "lamp-0")
@@ -229,7 +229,7 @@ async def test_work_that_takes_longer_than_the_deadline_goes_on_and_the_next_cal
         assert process.driver.calls == ["prepare claim"]
 
 
-async def test_a_failure_that_nobody_waited_for_is_told_to_the_next_caller(world: World) -> None:
+async def test_the_next_caller_gets_a_failure_that_no_caller_waited_for(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running(deadline=0.05) as process:
         process.driver.gate, process.driver.failure = asyncio.Event(), ValueError("bulb is broken")
@@ -256,7 +256,7 @@ async def test_an_unprepare_waits_for_the_prepare_before_it(world: World) -> Non
     assert world.hardware == {}
 
 
-async def test_a_slow_claim_does_not_keep_another_waiting(world: World) -> None:
+async def test_a_slow_claim_does_not_delay_another(world: World) -> None:
     class OneSlow(LampDriver):
         async def prepare(self, claim: Claim) -> Answers:
             if claim.name == "slow":
@@ -270,7 +270,7 @@ async def test_a_slow_claim_does_not_keep_another_waiting(world: World) -> None:
         await asyncio.gather(slow, return_exceptions=True)
 
 
-async def test_a_plain_method_that_a_stop_can_not_stop_keeps_its_claim_locked(world: World) -> None:
+async def test_a_plain_method_that_cannot_be_stopped_keeps_its_claim_locked(world: World) -> None:
     """Another process must not call `prepare` for the claim while the first one's thread is still in it."""
     release = threading.Event()
 

@@ -46,7 +46,7 @@ async def prepared_then_killed(world: World, claim: ResourceClaim, step: CrashPo
 
 
 async def assert_prepared(world: World, process: Process, claim: ResourceClaim) -> None:
-    """Prepared set = state = CDI folder = what the hardware knows."""
+    """Prepared set = state = CDI folder = hardware."""
     uid = claim.metadata.uid
     assert [(row.uid, row.state) for row in await process.rows()] == [(uid, ClaimState.PREPARED)]
     assert world.specs() == set(world.hardware) == {uid}
@@ -69,7 +69,7 @@ async def test_a_prepare_that_was_killed_is_finished_by_the_next(world: World, s
 
 
 @pytest.mark.parametrize("step", [*PREPARE, *UNPREPARE])
-async def test_whatever_was_killed_can_be_unprepared(world: World, step: CrashPoint) -> None:
+async def test_a_killed_operation_can_be_unprepared(world: World, step: CrashPoint) -> None:
     claim = allocated("claim", "lamp-0")
     await prepared_then_killed(world, claim, step)
     async with world.running() as process:
@@ -89,7 +89,7 @@ async def test_an_unprepare_that_was_killed_is_ended_before_a_new_prepare(
 
 
 @pytest.mark.parametrize("step", [*PREPARE, *UNPREPARE])
-async def test_whatever_was_killed_and_whose_claim_is_gone_is_collected(world: World, step: CrashPoint) -> None:
+async def test_a_killed_operation_whose_claim_is_gone_is_collected(world: World, step: CrashPoint) -> None:
     await prepared_then_killed(world, allocated("claim", "lamp-0"), step)
     async with world.running() as process:
         await process.reconciler.collect()
@@ -98,7 +98,7 @@ async def test_whatever_was_killed_and_whose_claim_is_gone_is_collected(world: W
 
 
 @pytest.mark.parametrize("step", PREPARE)
-async def test_a_half_made_claim_keeps_its_device(world: World, step: CrashPoint) -> None:
+async def test_a_partly_prepared_claim_keeps_its_device(world: World, step: CrashPoint) -> None:
     await prepared_then_killed(world, allocated("claim", "lamp-0"), step)
     async with world.running() as process:
         with pytest.raises(Exception, match="is prepared for claim default/claim"):
@@ -106,7 +106,7 @@ async def test_a_half_made_claim_keeps_its_device(world: World, step: CrashPoint
 
 
 @pytest.mark.parametrize("step", PREPARE)
-async def test_a_new_state_file_is_filled_from_what_else_is_known(world: World, step: CrashPoint) -> None:
+async def test_a_new_state_file_is_filled_from_other_sources(world: World, step: CrashPoint) -> None:
     """The process dies and its state file is lost: the API server, the specs and the driver remember."""
     claim = world.api.add(allocated("claim", "lamp-0"))
     await prepared_then_killed(world, claim, step)
@@ -124,7 +124,7 @@ def lose_state(root: Path) -> None:
         path.unlink()
 
 
-async def test_a_machine_that_rebooted_lets_the_driver_prepare_again(world: World) -> None:
+async def test_the_driver_prepares_again_after_a_reboot(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
         first = await process.prepare(claim)
@@ -142,9 +142,7 @@ async def test_a_machine_that_rebooted_lets_the_driver_prepare_again(world: Worl
 
 
 @pytest.mark.parametrize("kept", [0, 20], ids=["empty", "cut off"])
-async def test_what_the_end_of_the_machine_left_of_a_claims_files_is_written_anew(
-    world: World, kept: int
-) -> None:
+async def test_incomplete_files_after_a_crash_of_the_machine_are_written_again(world: World, kept: int) -> None:
     claim = allocated("claim", "lamp-0")
     files = [world.cdi_dir, world.root / "metadata"]
     driver = LampDriver(world.hardware)
@@ -172,7 +170,7 @@ async def test_a_claim_of_an_earlier_boot_keeps_its_device(world: World) -> None
             await process.prepare(allocated("rival", "lamp-0"))
 
 
-async def test_work_that_a_stop_gave_up_is_adopted_by_the_next_process(world: World) -> None:
+async def test_work_that_a_stop_abandoned_is_adopted_by_the_next_process(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     process = await world.start()
     process.driver.gate = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The API server drops bindingConditions: the fallback offers the devices without, prepare gets them ready."""
+"""The API server drops bindingConditions: the fallback omits them, and prepare attaches the devices."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from dradriver.node import Plugin
 from dradriver.node.state.claim_states import ClaimState
 from dradriver.publish import PoolState
 from tests.unit.node.plugin_world import prepare
-from tests.unit.node.published_world import PoolDriver, allocate, registered, told, until
+from tests.unit.node.published_world import PoolDriver, allocate, registered, reported, until
 from tests.unit.publish.conftest import a_world
 
 WITH = Pool("gpus", (Device("gpu-0", binding_conditions=["attached"], binding_failure_conditions=["lost"]),))
@@ -20,7 +20,7 @@ WITHOUT = Pool("gpus", (Device("gpu-0"),))
 
 
 class FabricDriver(PoolDriver):
-    """Its device is attached by whoever comes first: a controller before binding, or prepare."""
+    """Its device is attached by a controller before binding, or by prepare."""
 
     def __init__(self) -> None:
         super().__init__(WITH)
@@ -42,13 +42,13 @@ async def is_prepared(plugin: Plugin) -> bool:
     return [row.state for row in plugin.prepared()] == [ClaimState.PREPARED]
 
 
-async def test_the_kubelet_hears_in_progress_until_the_device_is_attached(tmp_path: Path) -> None:
+async def test_the_kubelet_gets_in_progress_until_the_device_is_attached(tmp_path: Path) -> None:
     driver = FabricDriver()
     async with (
         a_world(tmp_path, DRADeviceBindingConditions=False) as world,
-        registered(world, tmp_path, driver, prepare_deadline=0.5) as plugin,
+        registered(world, tmp_path, driver, prepare_deadline=1.5) as plugin,
     ):
-        known = await told(tmp_path, "gpus", PoolState.FALLBACK)
+        known = await reported(tmp_path, "gpus", PoolState.FALLBACK)
         (published,) = await world.slices()
         claim = await allocate(world.client, "gpu-0")
         uid = claim.metadata.uid

@@ -1,4 +1,4 @@
-"""What is put right without being asked: claims that are gone, lost files, files that nobody owns."""
+"""Repairs that no call requests: claims that are gone, lost files, files without a claim."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ async def test_a_claim_that_is_no_longer_allocated_here_is_unprepared(world: Wor
         assert await process.rows() == []
 
 
-async def test_a_claim_that_is_still_there_is_left_alone(world: World) -> None:
+async def test_a_claim_that_still_exists_stays_prepared(world: World) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as process:
         await process.prepare(claim)
@@ -55,7 +55,9 @@ async def test_a_claim_that_is_still_there_is_left_alone(world: World) -> None:
         assert process.driver.calls == ["prepare claim"]
 
 
-async def test_nothing_is_collected_while_the_api_server_is_away(world: World, outage: Unavailable) -> None:
+async def test_nothing_is_collected_while_the_api_server_is_unavailable(
+    world: World, outage: Unavailable
+) -> None:
     async with world.running() as process:
         await process.prepare(allocated("claim", "lamp-0"))
         world.hardware["left-behind"] = ("lamp-1",)
@@ -65,7 +67,7 @@ async def test_nothing_is_collected_while_the_api_server_is_away(world: World, o
     assert "left-behind" in world.hardware
 
 
-async def test_an_error_with_one_claim_does_not_keep_others(world: World, outage: Unavailable) -> None:
+async def test_an_error_of_one_claim_does_not_affect_others(world: World, outage: Unavailable) -> None:
     async with world.running() as process:
         for n in range(2):
             await process.prepare(allocated(f"claim-{n}", f"lamp-{n}"))
@@ -74,7 +76,7 @@ async def test_an_error_with_one_claim_does_not_keep_others(world: World, outage
         assert [row.record.name for row in await process.rows()] == ["claim-0"]
 
 
-async def test_a_driver_that_cannot_unprepare_is_asked_again_next_time(world: World) -> None:
+async def test_a_failed_unprepare_is_repeated_by_the_next_collection(world: World) -> None:
     async with world.running() as process:
         await process.prepare(allocated("claim", "lamp-0"))
         process.driver.failure = OSError("device is busy")
@@ -85,7 +87,7 @@ async def test_a_driver_that_cannot_unprepare_is_asked_again_next_time(world: Wo
         assert await process.rows() == []
 
 
-async def test_what_only_the_hardware_knows_is_unprepared(world: World) -> None:
+async def test_a_claim_that_only_the_hardware_has_is_unprepared(world: World) -> None:
     known = world.api.add(allocated("claim", "lamp-1"))
     world.hardware |= {"left-behind": ("lamp-0",), known.metadata.uid: ("lamp-1",)}
     async with world.running() as process:
@@ -117,7 +119,7 @@ async def test_a_lost_spec_is_written_again_by_the_next_prepare(world: World) ->
         assert world.spec(claim) == before
 
 
-async def test_a_spec_that_someone_changed_is_put_right(world: World) -> None:
+async def test_a_spec_that_someone_changed_is_restored(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
         await process.prepare(claim)
@@ -128,7 +130,7 @@ async def test_a_spec_that_someone_changed_is_put_right(world: World) -> None:
         assert world.spec(claim) == before
 
 
-async def test_orphaned_specs_go_and_foreign_files_stay(world: World) -> None:
+async def test_orphaned_specs_are_removed_and_foreign_files_stay(world: World) -> None:
     world.cdi_dir.mkdir()
     orphans = ["lamp.example.com-claim_uid-1.json", ".lamp.example.com-claim_uid-2.json.tmp"]
     foreign = [
@@ -145,7 +147,7 @@ async def test_orphaned_specs_go_and_foreign_files_stay(world: World) -> None:
     assert {path.name for path in world.cdi_dir.iterdir()} == set(foreign)
 
 
-async def test_a_full_disk_does_not_end_the_sweep_for_ever(world: World) -> None:
+async def test_a_full_disk_does_not_end_the_sweeps(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
         await process.prepare(claim)
@@ -177,7 +179,7 @@ async def test_a_claim_that_cannot_be_prepared_again_does_not_keep_the_state_inc
     assert states == {"good": ClaimState.PREPARED, "bad": ClaimState.PREPARING}
 
 
-async def test_a_prepare_that_takes_long_does_not_hold_up_the_sweep(world: World) -> None:
+async def test_a_slow_prepare_does_not_delay_the_sweep(world: World) -> None:
     claim, slow = allocated("claim", "lamp-0"), allocated("slow", "lamp-1")
     async with world.running() as process:
         await process.prepare(claim)

@@ -48,7 +48,7 @@ def uid(world: World, name: str) -> str:
 
 
 @pytest.mark.parametrize("witness", ["spec and driver", "spec", "driver"])
-async def test_the_device_of_a_claim_that_was_lost_goes_to_no_other(world: World, witness: str) -> None:
+async def test_the_device_of_a_lost_claim_is_given_to_no_other(world: World, witness: str) -> None:
     await lose(world, "first")
     if witness == "spec":
         del world.hardware[uid(world, "first")]
@@ -72,8 +72,8 @@ async def test_nothing_is_prepared_before_the_state_is_compared_with_specs_and_d
     async with world.running(complete=False, deadline=0.01) as process:
         world.api.failure = Unavailable("connection refused")
         completing = asyncio.create_task(process.rebuilder.ensure_complete())
-        while await process.state.read(Rows.marked_complete):
-            with pytest.raises(InProgressError, match="has to wait"):
+        while await process.state.read(Rows.is_marked_complete):
+            with pytest.raises(InProgressError, match="waits: the prepared state is being rebuilt"):
                 await process.prepare(rival)
         completing.cancel()
         await asyncio.gather(completing, return_exceptions=True)
@@ -88,7 +88,7 @@ async def test_nothing_is_prepared_before_the_state_is_compared_with_specs_and_d
             await process.prepare(rival)
 
 
-async def test_a_lost_claim_that_is_gone_is_taken_back_and_its_device_is_free(world: World) -> None:
+async def test_a_lost_claim_that_is_gone_is_unprepared_and_its_device_is_free(world: World) -> None:
     await lose(world, "first")
     world.api.delete(world.api.claims["default", "first"])
     async with world.running(complete=False) as process:
@@ -98,7 +98,7 @@ async def test_a_lost_claim_that_is_gone_is_taken_back_and_its_device_is_free(wo
         await process.prepare(allocated("second", "lamp-1"))
 
 
-async def test_a_record_that_outlived_its_claim_takes_no_device_from_the_claim_that_has_it_now(
+async def test_a_stale_record_takes_no_device_from_the_claim_that_has_it_now(
     world: World,
 ) -> None:
     async with losing_the_newest(world) as (process, cut_here):
@@ -117,7 +117,7 @@ async def test_a_record_that_outlived_its_claim_takes_no_device_from_the_claim_t
     assert world.specs() == set(world.hardware) == {uid(world, "now")}
 
 
-async def test_a_record_whose_end_was_lost_is_taken_back(world: World) -> None:
+async def test_a_record_whose_end_was_lost_is_unprepared(world: World) -> None:
     async with losing_the_newest(world) as (process, cut_here):
         before = world.api.add(allocated("before", "lamp-0"))
         await process.prepare(before)
@@ -131,8 +131,8 @@ async def test_a_record_whose_end_was_lost_is_taken_back(world: World) -> None:
         assert process.driver.calls == ["unprepare before", "prepare now"]
 
 
-async def test_what_is_recorded_of_a_claim_that_is_still_allocated_stays(world: World) -> None:
-    """No spec, no driver and no node selector tells of it: the record alone keeps its device."""
+async def test_the_record_of_a_claim_that_is_still_allocated_stays(world: World) -> None:
+    """It has no spec, no node selector, and the driver does not report it: only the record keeps its device."""
     kept = allocated("kept", "lamp-0")
     assert kept.status.allocation is not None
     allocation = msgspec.structs.replace(kept.status.allocation, node_selector=None)
@@ -149,7 +149,7 @@ async def test_what_is_recorded_of_a_claim_that_is_still_allocated_stays(world: 
             await process.prepare(allocated("second", "lamp-0"))
 
 
-async def test_a_state_that_lost_nothing_asks_the_api_server_for_nothing(world: World) -> None:
+async def test_a_complete_state_causes_no_request_to_the_api_server(world: World) -> None:
     async with world.running() as process:
         await process.prepare(world.api.add(allocated("claim", "lamp-0")))
     world.api.failure = Unavailable("connection refused")

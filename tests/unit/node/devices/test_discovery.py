@@ -1,4 +1,4 @@
-"""When the driver is asked what it has, and what becomes of the answer."""
+"""SourceCalls of `discover()` and `fallback()`, and the use of their results."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,7 +14,7 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import DiscoveredDevices, as_pools
-from dradriver.node.driver_calls import Calls
+from dradriver.node.driver_calls import SourceCalls
 from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.publish.features.dropped_fields import DroppedField
 from tests.unit.node.plugin_world import FakePublisher, Node
@@ -22,7 +22,7 @@ from tests.unit.node.world import NODE, LampDriver
 
 
 class Counting(LampDriver):
-    """Counts how often it is asked."""
+    """Counts the calls of `discover()`."""
 
     rescan_seconds = None
 
@@ -46,7 +46,7 @@ async def until_asked(driver: Counting, times: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_burst_of_rediscover_is_answered_by_one_discover(tmp_path: Path) -> None:
+async def test_a_burst_of_rediscover_causes_one_discover(tmp_path: Path) -> None:
     driver = Counting()
     async with Node(tmp_path).running(driver, rediscover_delay=0.05):
         await until_asked(driver, 1)
@@ -61,16 +61,16 @@ async def test_an_error_keeps_what_is_published(tmp_path: Path) -> None:
     driver = Counting()
     async with Node(tmp_path).running(driver, rediscover_delay=0.0) as plugin:
         assert isinstance(plugin.parts.publisher, FakePublisher)
-        await plugin.parts.publisher.told.wait()
+        await plugin.parts.publisher.is_wanted.wait()
         driver.broken = True
-        plugin.parts.publisher.told.clear()
+        plugin.parts.publisher.is_wanted.clear()
         driver.rediscover()
         await until_asked(driver, 2)
-        assert not plugin.parts.publisher.told.is_set()
+        assert not plugin.parts.publisher.is_wanted.is_set()
         assert plugin.parts.publisher.wanted
 
 
-async def test_a_discover_that_does_not_return_is_told_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_discover_that_does_not_return_is_reported_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hanging(dra.PoolDriver):
         name = "hangs.example.com"
 
@@ -82,15 +82,15 @@ async def test_a_discover_that_does_not_return_is_told_again_and_again(monkeypat
     answer, published = asyncio.Event(), asyncio.Event()
     metrics, inventory = NodeMetrics("hangs.example.com"), DiscoveredDevices()
     discovery = Discovery(
-        calls := Calls(Hanging()), None, inventory, lambda _: published.set(), metrics, delay=0.0
+        calls := SourceCalls(Hanging()), None, inventory, lambda _: published.set(), metrics, delay=0.0
     )
     running = asyncio.create_task(discovery.run())
 
-    def told() -> float:
+    def count() -> float:
         labels = {"driver": "hangs.example.com", "source": "discover_slow"}
         return metrics.registry.get_sample_value("dradriver_node_background_errors_total", labels) or 0.0
 
-    while told() < 3:
+    while count() < 3:
         await asyncio.sleep(0.01)
     assert "discover() has not returned for" in inventory.failure
     answer.set()
@@ -98,7 +98,7 @@ async def test_a_discover_that_does_not_return_is_told_again_and_again(monkeypat
     assert not inventory.failure
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert discovery._watching is None
+    assert discovery._slow_timer is None
     calls.close()
 
 
@@ -134,18 +134,18 @@ def test_a_pool_without_a_name_is_the_nodes() -> None:
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (None, "a list of devices or pools is wanted"),
+        (None, "must be a list of devices or pools"),
         (["gpu-0"], r"returned 'gpu-0' \(str\) at index 0"),
-        ({"gpu-0": 1}, "a list of devices or pools is wanted"),
+        ({"gpu-0": 1}, "must be a list of devices or pools"),
         ([Device("a"), Pool("p")], "both pools and devices"),
     ],
 )
-def test_anything_else_is_the_drivers_error(returned: object, message: str) -> None:
+def test_any_other_result_is_an_error_of_the_driver(returned: object, message: str) -> None:
     with pytest.raises(DriverError, match=message):
         as_pools(returned, "node-1", "driver x: discover()")  # type: ignore[arg-type]
 
 
-def test_a_driver_has_no_fallback_unless_it_says_so() -> None:
+def test_a_driver_has_no_fallback_by_default() -> None:
     assert Driver.fallback(Counting(), {"consumesCounters"}) is None
 
 
@@ -161,11 +161,11 @@ WRONG: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
-def test_devices_of_wrong_types_are_the_drivers_error(wrong: Callable[[], object]) -> None:
+def test_devices_of_wrong_types_are_an_error_of_the_driver(wrong: Callable[[], object]) -> None:
     with pytest.raises(DriverError, match=r"^discover\(\) returned "):
         as_pools(cast(Iterable[object], wrong()), NODE, "discover()")
 
 
-def test_sound_pools_stay_as_the_driver_made_them() -> None:
+def test_valid_pools_stay_unchanged() -> None:
     pool = Pool("lamps", devices=(Device("lamp-0", {"color": "red"}, capacity={"light": "800"}),))
     assert as_pools([pool], NODE, "discover()") == [pool]

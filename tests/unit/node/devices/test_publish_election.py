@@ -56,7 +56,7 @@ def publishing(plugin: Plugin) -> bool:
     return sample(plugin, "pool_state", pool="lamps", state="published") == 1
 
 
-async def test_one_layout_is_published_and_handed_over_both_ways(world: World, tmp_path: Path) -> None:
+async def test_one_inventory_is_published_and_handed_over_both_ways(world: World, tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         old = await start(stack, world, tmp_path, OLD)
         await notify(old)
@@ -97,7 +97,7 @@ async def test_an_instance_that_is_not_registered_yet_changes_nothing(world: Wor
         assert writes(new) == 0
 
 
-async def test_an_instance_that_the_kubelet_refuses_gives_the_turn_back(world: World, tmp_path: Path) -> None:
+async def test_an_instance_that_the_kubelet_rejects_leaves_the_election(world: World, tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         old = await start(stack, world, tmp_path, OLD)
         await notify(old)
@@ -109,7 +109,7 @@ async def test_an_instance_that_the_kubelet_refuses_gives_the_turn_back(world: W
         await published(world, OLD)
 
 
-async def test_a_kubelet_that_restarts_decides_anew(world: World, tmp_path: Path) -> None:
+async def test_a_restarted_kubelet_decides_again(world: World, tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         old = await start(stack, world, tmp_path, OLD)
         new = await start(stack, world, tmp_path, NEW)
@@ -121,7 +121,7 @@ async def test_a_kubelet_that_restarts_decides_anew(world: World, tmp_path: Path
         await published(world, OLD)
 
 
-async def test_kill_minus_nine_of_the_publishing_instance_gives_its_turn_to_the_other(tmp_path: Path) -> None:
+async def test_kill_minus_nine_of_the_publishing_instance_elects_the_other(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys; from pathlib import Path; "
         "from dradriver.node.devices.publish_election import PublishElection\n"

@@ -15,7 +15,7 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node.devices.inventory import DiscoveredDevices
-from dradriver.node.devices.shared_pools import pools_of
+from dradriver.node.devices.shared_pools import build_pools
 from dradriver.node.errors import DeviceInUseError
 from dradriver.publish import layout
 from tests.unit.node.world import DRIVER, NODE, Answers, LampDriver, World, allocated, ref
@@ -43,7 +43,7 @@ def published(pool: Pool, generation: int = 1) -> list[ResourceSlice]:
 
 
 class ArrayDriver(LampDriver):
-    """Has no devices of its own, and remembers what it was asked to prepare."""
+    """Has no devices of its own, and stores the claims that it prepared."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -118,15 +118,15 @@ async def test_a_change_of_the_pool_is_seen_by_the_next_claim(world: World) -> N
     assert driver.asked[-1].device.attribute("length") == 4
 
 
-async def test_a_pool_that_can_not_be_looked_up_fails_the_prepare_with_its_name(world: World) -> None:
+async def test_a_pool_that_cannot_be_looked_up_fails_the_prepare_with_its_name(world: World) -> None:
     async with world.running(driver=ArrayDriver()) as process:
         world.api.failure = Forbidden("resourceslices is forbidden", status=403)
-        with pytest.raises(DraError, match=r"pool array of driver .* can't be looked up: .*forbidden"):
+        with pytest.raises(DraError, match=r"pool array of driver .* cannot be looked up: .*forbidden"):
             await process.prepare(of_array("claim", "wide"))
         assert await process.rows() == []
 
 
-async def test_a_prepared_claim_is_answered_and_taken_back_without_looking_anything_up(world: World) -> None:
+async def test_a_prepared_claim_is_answered_and_unprepared_without_a_lookup(world: World) -> None:
     claim = of_array("claim", "wide")
     async with world.running(driver=ArrayDriver()) as process:
         answered = await process.prepare(claim)
@@ -137,7 +137,7 @@ async def test_a_prepared_claim_is_answered_and_taken_back_without_looking_anyth
         assert await process.rows() == []
 
 
-async def test_a_device_that_nobody_publishes_any_more_is_prepared_without_being_known(world: World) -> None:
+async def test_a_device_that_is_no_longer_published_is_prepared(world: World) -> None:
     world.api.slices = []
     driver = ArrayDriver()
     async with world.running(driver=driver) as process:
@@ -145,23 +145,23 @@ async def test_a_device_that_nobody_publishes_any_more_is_prepared_without_being
     assert [device.device for device in driver.asked] == [None]
 
 
-async def test_claims_of_the_nodes_own_pool_look_nothing_up(world: World) -> None:
+async def test_claims_of_the_nodes_own_pool_cause_no_lookup(world: World) -> None:
     async with world.running() as process:
         world.api.failure = Forbidden("resourceslices is forbidden", status=403)
         assert await process.prepare(allocated("claim", "lamp-0"))
 
 
-def test_of_two_generations_the_newer_one_is_taken_device_by_device() -> None:
+def test_for_each_device_the_newer_of_two_generations_counts() -> None:
     """While a new generation is written a claim may still have a device of the one before."""
     newer = Pool("array", devices=(Device("wide", attributes={"length": 4}, all_nodes=True),))
     newer = replace(newer, per_device_node_selection=True)
-    (found,) = pools_of([*published(newer, generation=2), *published(ARRAY)])
+    (found,) = build_pools([*published(newer, generation=2), *published(ARRAY)])
     lengths = {device.name: device.attribute("length") for device in found.devices}
     assert lengths == {"wide": 4, "narrow": None, "far": None}
     assert found.counter_sets == ARRAY.counter_sets
 
 
-def test_pools_of_long_ago_make_room_for_new_ones() -> None:
+def test_old_pools_are_dropped_for_new_ones() -> None:
     inventory = DiscoveredDevices([Pool(NODE, (Device("own"),))])
     for number in range(1000):
         inventory.set_shared([Pool(f"pool-{number}", (Device("device"),))])

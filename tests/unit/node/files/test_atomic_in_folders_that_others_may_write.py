@@ -1,4 +1,4 @@
-"""Whatever is planted at one of our names: nothing elsewhere is written or read, and no thread waits for it."""
+"""A foreign file at one of our names: nothing outside is written or read, and no thread waits for it."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from dradriver.model.cdi import ContainerEdits
 from dradriver.node.errors import StateError
 from dradriver.node.files import atomic
 from dradriver.node.files.cdi import CdiNames
-from dradriver.node.reporting.instance_file import remove_left_instances
+from dradriver.node.reporting.instance_file import remove_stale_instances
 from dradriver.node.reporting.pool_file import read_pools, write_pools
 from dradriver.node.reporting.status import node_status
 from dradriver.node.state.claim_states import ClaimEvent
@@ -49,7 +49,7 @@ METADATA = "metadata/uid-1/request-0.json"
 
 
 def draft(name: str) -> str:
-    return str(atomic.temporary(Path(name)))
+    return str(atomic.temporary_path(Path(name)))
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def within_seconds(work: asyncio.Task[object]) -> None:
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", [SPEC, draft(SPEC), METADATA, draft(METADATA), "metadata/uid-1", "metadata"])
-async def test_the_files_of_a_claim_take_the_place_of_what_was_planted(
+async def test_the_files_of_a_claim_replace_foreign_files(
     world: World, victim: Path, name: str, plant: str
 ) -> None:
     path = world.root / name
@@ -107,7 +107,7 @@ async def test_the_files_of_a_claim_take_the_place_of_what_was_planted(
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", [SPEC, draft(SPEC), "metadata/uid-1"])
-async def test_a_sweep_removes_what_was_planted_as_an_orphan(
+async def test_a_sweep_removes_a_foreign_file_with_the_name_of_an_orphan(
     world: World, victim: Path, name: str, plant: str
 ) -> None:
     path = world.root / name
@@ -119,7 +119,7 @@ async def test_a_sweep_removes_what_was_planted_as_an_orphan(
     assert_untouched(victim)
 
 
-async def test_nothing_is_removed_where_a_planted_symlink_leads(world: World, tmp_path: Path) -> None:
+async def test_the_target_of_a_foreign_symlink_is_not_removed(world: World, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "uid-1").mkdir(parents=True)
     (world.root / "metadata").symlink_to(elsewhere)
@@ -130,11 +130,11 @@ async def test_nothing_is_removed_where_a_planted_symlink_leads(world: World, tm
 
 
 @pytest.mark.parametrize("name", [SPEC, draft(SPEC)])
-async def test_a_directory_that_holds_something_is_an_error_that_names_it(world: World, name: str) -> None:
+async def test_a_directory_that_is_not_empty_is_an_error_that_names_it(world: World, name: str) -> None:
     kept = world.root / name / "kept"
     kept.mkdir(parents=True)
     async with world.running(driver=driver_of(world)) as process:
-        with pytest.raises(StateError, match=r"uid-1.* can't be written: .*not empty: .*json"):
+        with pytest.raises(StateError, match=r"uid-1.* cannot be written: .*not empty: .*json"):
             await process.prepare(CLAIM)
     assert kept.exists()
 
@@ -154,7 +154,7 @@ DATA_FILES = ["claims.lock", "publisher.lock", "pools.json", ".pools.json.tmp", 
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", STATE_FILES)
-async def test_the_prepared_state_is_opened_beside_whatever_is_planted(
+async def test_the_prepared_state_opens_with_foreign_files_at_its_names(
     tmp_path: Path, victim: Path, name: str, plant: str
 ) -> None:
     PLANTS[plant](tmp_path / name, victim)
@@ -167,7 +167,7 @@ async def test_the_prepared_state_is_opened_beside_whatever_is_planted(
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-async def test_a_plugin_starts_beside_whatever_is_planted_in_its_folder(
+async def test_a_plugin_starts_with_foreign_files_in_its_folder(
     tmp_path: Path, victim: Path, plant: str
 ) -> None:
     node = Node(tmp_path)
@@ -184,27 +184,25 @@ async def test_a_plugin_starts_beside_whatever_is_planted_in_its_folder(
 
 
 @pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant != "hard link"])
-async def test_a_report_does_not_wait_for_what_is_planted(tmp_path: Path, victim: Path, plant: str) -> None:
+async def test_a_report_does_not_wait_for_a_foreign_file(tmp_path: Path, victim: Path, plant: str) -> None:
     for name in ("state.db", "pools.json", "x.instance.json"):
         PLANTS[plant](tmp_path / name, victim)
     reports: list[Callable[[Path], object]] = [node_status, read_pools]
     for report in reports:
         with pytest.raises(StateError, match=r"state\.db|pools\.json"):
             report(tmp_path)
-    remove_left_instances(tmp_path)
+    remove_stale_instances(tmp_path)
     assert not os.path.lexists(tmp_path / "x.instance.json")
     assert_untouched(victim)
 
 
 @pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant != "socket"])
 @pytest.mark.parametrize("name", [f"plugins/{DRIVER}/dra.sock", f"plugins_registry/{DRIVER}-reg.sock"])
-async def test_a_socket_is_made_in_the_place_of_nothing_but_a_socket(
-    tmp_path: Path, victim: Path, name: str, plant: str
-) -> None:
+async def test_a_socket_replaces_only_a_socket(tmp_path: Path, victim: Path, name: str, plant: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     PLANTS[plant](path, victim)
     plugin = Node(tmp_path).plugin()
-    with pytest.raises(UsageError, match=rf"{path} is in the way: it is no socket"):
+    with pytest.raises(UsageError, match=rf"{path} exists and is not a socket"):
         await plugin.start()
     assert_untouched(victim)

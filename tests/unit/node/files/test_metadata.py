@@ -1,4 +1,4 @@
-"""Device metadata: which requests get a file, and who mounts it."""
+"""Device metadata: the requests that get a file, and the CDI devices that mount it."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from dradriver.driver import PreparedDevice
 from dradriver.errors import DriverError
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.resource.claim import DeviceResult
-from dradriver.node.files.metadata import metadata_files
+from dradriver.node.files.metadata import build_metadata_files
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated, ref
 
 
@@ -19,7 +19,7 @@ def described(world: World) -> LampDriver:
     return driver
 
 
-async def test_a_request_is_mounted_once_whatever_the_number_of_its_devices(world: World) -> None:
+async def test_a_request_is_mounted_once_for_any_number_of_devices(world: World) -> None:
     results = [DeviceResult(request="lamp", driver=DRIVER, pool=NODE, device=f"lamp-{n}") for n in range(2)]
     claim = allocated("claim", *results)
     async with world.running(driver=described(world)) as process:
@@ -28,7 +28,7 @@ async def test_a_request_is_mounted_once_whatever_the_number_of_its_devices(worl
     assert second.cdi_ids == ()
 
 
-async def test_the_file_that_is_mounted_holds_all_devices_of_the_request(world: World) -> None:
+async def test_the_mounted_file_has_all_devices_of_the_request(world: World) -> None:
     claim = allocated("claim", "lamp-0", pod_claim="my-lamp")
     async with world.running(driver=described(world)) as process:
         await process.prepare(claim)
@@ -38,9 +38,9 @@ async def test_the_file_that_is_mounted_holds_all_devices_of_the_request(world: 
         "lamp.example.com-metadata.json"
     )
     newest, _ = Path(mount["hostPath"]).read_text().splitlines()
-    told = msgspec.json.decode(newest)
-    assert told["metadata"]["uid"] == claim.metadata.uid
-    assert told["requests"] == [
+    metadata = msgspec.json.decode(newest)
+    assert metadata["metadata"]["uid"] == claim.metadata.uid
+    assert metadata["requests"] == [
         {
             "name": "request-0",
             "devices": [
@@ -59,16 +59,16 @@ async def test_the_file_that_is_mounted_holds_all_devices_of_the_request(world: 
     ]
 
 
-async def test_nothing_is_written_for_devices_of_which_nothing_is_told(world: World) -> None:
+async def test_nothing_is_written_for_devices_without_metadata(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
         await process.prepare(claim)
         (row,) = await process.rows()
-    assert metadata_files(DRIVER, row.record) == {}
+    assert build_metadata_files(DRIVER, row.record) == {}
     assert not (world.root / "metadata").exists()
 
 
-async def test_unprepare_takes_the_files_away(world: World) -> None:
+async def test_unprepare_removes_the_files(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running(driver=described(world)) as process:
         await process.prepare(claim)
@@ -88,9 +88,9 @@ async def test_lost_files_are_written_again_by_the_next_prepare(world: World) ->
         assert path.read_bytes() == before
 
 
-async def test_metadata_that_is_no_attribute_is_the_drivers_error(world: World) -> None:
+async def test_invalid_metadata_is_an_error_of_the_driver(world: World) -> None:
     driver = LampDriver(world.hardware)
     driver.answer = lambda device: PreparedDevice(ContainerEdits(), metadata={"color": object()})  # type: ignore[dict-item]
     async with world.running(driver=driver) as process:
-        with pytest.raises(DriverError, match=r"metadata\[.color.\]: .* is no attribute"):
+        with pytest.raises(DriverError, match=r"metadata\[.color.\]: .* is not an attribute"):
             await process.prepare(allocated("claim", "lamp-0"))

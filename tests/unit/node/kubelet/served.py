@@ -17,7 +17,7 @@ LIMITS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),
 ]
-"""The client takes and sends what it likes; what is refused, the server refuses."""
+"""The client has no limits; every rejection is the server's."""
 
 
 def text(value: str) -> BytesValue:
@@ -26,7 +26,7 @@ def text(value: str) -> BytesValue:
 
 @dataclass
 class Served:
-    """The server, what its handlers have seen, and how they are held up.
+    """The server, the calls that its handlers have seen, and the events that delay them.
 
     Attributes:
         gate: `Wait` answers when it is set.
@@ -40,7 +40,7 @@ class Served:
     waiting: int = 0
     most: int = 0
     cancelled: int = 0
-    told: int = 0
+    produced: int = 0
     answers: int = 5
     server: SocketServer = field(init=False)
 
@@ -74,7 +74,7 @@ class Served:
         return request
 
     async def _cling(self, request: BytesValue) -> BytesValue:
-        """Goes on until the gate opens, whatever it is told."""
+        """Continue until the gate opens, also after a cancellation."""
         self.waiting += 1
         while not self.gate.is_set():
             try:
@@ -93,7 +93,7 @@ class Served:
 
     async def _count(self, request: BytesValue) -> AsyncIterator[BytesValue]:
         for number in range(self.answers):
-            self.told += 1
+            self.produced += 1
             yield BytesValue(value=request.value * number)
         if request.value == b"fail":
             raise CallError(grpc.StatusCode.INTERNAL, "counted too far")

@@ -17,7 +17,7 @@ from tests.unit.node.world import FakeApi, LampDriver, World, allocated
 
 
 class CountingApi(FakeApi):
-    """Counts the lookups that run side by side."""
+    """Counts the concurrent lookups."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,33 +74,33 @@ async def test_at_most_32_claims_are_looked_up_at_once(
     assert api.most == 32
 
 
-async def test_a_call_to_prepare_more_than_512_claims_is_refused_as_a_whole(
+async def test_a_call_to_prepare_more_than_512_claims_is_rejected(
     service: dra_v1_grpc.DRAPluginStub, api: CountingApi
 ) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await service.NodePrepareResources(to_prepare(unknown(20_000)))
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert caught.value.details() == "claims: 20000 in one call, at most 512 are prepared together"
+    assert caught.value.details() == "claims: must have at most 512 items, has 20000"
     assert api.lookups == 0
     assert len((await service.NodePrepareResources(to_prepare(unknown(512)))).claims) == 512
 
 
 async def test_more_claims_are_unprepared_than_can_be_prepared(service: dra_v1_grpc.DRAPluginStub) -> None:
-    """A pod that was refused is unprepared all the same, and must come to its end."""
+    """A pod whose prepare was rejected is unprepared too, and must end."""
     answer = await service.NodeUnprepareResources(to_unprepare(unknown(1100)))
     assert len(answer.claims) == 1100
     assert not any(claim.error for claim in answer.claims.values())
 
 
-async def test_a_claim_that_stands_twice_among_many_is_found_at_once(
+async def test_a_duplicate_among_many_claims_is_found_quickly(
     service: dra_v1_grpc.DRAPluginStub,
 ) -> None:
     claims = unknown(20_000)
-    with pytest.raises(grpc.aio.AioRpcError, match="UID uid-19999 stands there twice"):
+    with pytest.raises(grpc.aio.AioRpcError, match="UID uid-19999 occurs twice"):
         await service.NodeUnprepareResources(to_unprepare([*claims, claims[-1]]))
 
 
-async def test_a_collection_looks_at_most_32_claims_up_at_once(tmp_path: Path, api: CountingApi) -> None:
+async def test_a_collection_looks_up_at_most_32_claims_at_once(tmp_path: Path, api: CountingApi) -> None:
     world = World(tmp_path, api=api)
     driver = LampDriver(world.hardware, [Device(f"lamp-{n}") for n in range(50)])
     async with world.running(driver=driver) as process:

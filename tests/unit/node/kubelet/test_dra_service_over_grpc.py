@@ -1,4 +1,4 @@
-"""What a kubelet sees on the two sockets."""
+"""The answers that a kubelet gets on the two sockets."""
 
 import asyncio
 import socket
@@ -34,45 +34,45 @@ def publisher(plugin: Plugin) -> FakePublisher:
 
 async def test_get_info_names_type_driver_endpoint_and_versions_in_order(node: Node) -> None:
     async with node.running() as plugin:
-        told = await info(plugin)
-        assert (told.type, told.name, told.endpoint) == ("DRAPlugin", DRIVER, str(plugin.sockets.service))
-        assert list(told.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
+        answer = await info(plugin)
+        assert (answer.type, answer.name, answer.endpoint) == ("DRAPlugin", DRIVER, str(plugin.sockets.service))
+        assert list(answer.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
 
 
 async def test_nothing_is_published_before_the_kubelet_has_accepted_the_driver(node: Node) -> None:
     async with node.running() as plugin:
-        await publisher(plugin).told.wait()
+        await publisher(plugin).is_wanted.wait()
         assert not publisher(plugin).running.is_set()
         await notify(plugin)
-        await plugin.wait_registered(10)
+        await plugin.parts.registration.wait(10)
         await publisher(plugin).running.wait()
         assert [pool.name for pool in publisher(plugin).wanted] == [NODE]
 
 
-async def test_a_refusal_is_told_in_the_kubelets_words(node: Node) -> None:
+async def test_a_rejected_registration_is_reported_with_the_kubelets_message(node: Node) -> None:
     async with node.running() as plugin:
         await notify(plugin, "no such version")
-        with pytest.raises(RegistrationError, match=r"refused driver lamp.example.com: no such version"):
-            await plugin.wait_registered(0)
+        with pytest.raises(RegistrationError, match=r"rejected driver lamp.example.com: no such version"):
+            await plugin.parts.registration.wait(0)
 
 
-async def test_a_kubelet_that_changes_its_mind_is_believed(node: Node) -> None:
+async def test_the_kubelets_last_decision_counts(node: Node) -> None:
     async with node.running() as plugin:
         await notify(plugin, "not yet")
         await notify(plugin)
-        await plugin.wait_registered(10)
+        await plugin.parts.registration.wait(10)
 
 
-async def test_a_registry_that_nobody_looks_into_is_said_so(node: Node) -> None:
+async def test_a_registry_that_no_kubelet_watches_is_reported(node: Node) -> None:
     async with node.running() as plugin:
-        with pytest.raises(RegistrationError, match=r"nobody looked into .*plugins_registry"):
-            await plugin.wait_registered(0)
+        with pytest.raises(RegistrationError, match=r"no kubelet has opened a socket in .*plugins_registry"):
+            await plugin.parts.registration.wait(0)
 
 
-async def test_the_log_says_where_to_look_for_a_kubelet_that_does_not_come(
+async def test_the_log_names_the_likely_causes_of_a_missing_kubelet(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(plugin_module, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(plugin_module, "_REGISTRATION_SECONDS", 0.0)
     async with node.running() as plugin:
         while "nothing is published until then" not in caplog.text:
             await asyncio.sleep(0)
@@ -103,7 +103,7 @@ async def test_prepare_and_unprepare(node: Node) -> None:
     assert node.hardware == {}
 
 
-async def test_v1beta1_says_the_same(node: Node) -> None:
+async def test_v1beta1_has_the_same_answer(node: Node) -> None:
     claim = node.api.add(allocated("claim", "lamp-0"))
     async with node.running() as plugin, dial(plugin.sockets.service) as channel:
         stub = dra_v1beta1_grpc.DRAPluginStub(channel)
@@ -134,11 +134,11 @@ async def test_one_bad_claim_does_not_fail_the_others(node: Node) -> None:
     errors = {uid: answer.error for uid, answer in answers.items()}
     assert errors[good.metadata.uid] == ""
     assert "does not exist" in errors[gone.metadata.uid]
-    assert "was replaced by one of the same name" in errors[replaced.metadata.uid]
+    assert "was replaced by another one" in errors[replaced.metadata.uid]
     assert "is not allocated" in errors[unallocated.metadata.uid]
 
 
-async def test_an_exception_that_nobody_foresaw_fails_that_claim_only(node: Node) -> None:
+async def test_an_unexpected_exception_fails_that_claim_only(node: Node) -> None:
     good, bad = node.api.add(allocated("good", "lamp-0")), node.api.add(allocated("bad", "lamp-1"))
     node.api.failures["bad"] = RuntimeError("a defect")
     async with node.running() as plugin:
@@ -160,7 +160,7 @@ async def test_an_exception_that_nobody_foresaw_fails_that_claim_only(node: Node
         ),
     ],
 )
-async def test_a_request_whose_claims_cannot_be_told_apart_is_refused(
+async def test_a_request_whose_claims_cannot_be_distinguished_is_rejected(
     node: Node, claims: list[dra_v1.Claim], message: str
 ) -> None:
     async with node.running() as plugin, dial(plugin.sockets.service) as channel:
@@ -174,9 +174,9 @@ async def test_a_request_whose_claims_cannot_be_told_apart_is_refused(
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        (dra_v1.Claim(uid="../../etc", namespace="default", name="claim"), "is no UID"),
-        (dra_v1.Claim(uid="1", namespace="", name="claim"), "namespace '' is no name"),
-        (dra_v1.Claim(uid="1", namespace="default", name="a/b"), "name 'a/b' is no name"),
+        (dra_v1.Claim(uid="../../etc", namespace="default", name="claim"), "must be a UID"),
+        (dra_v1.Claim(uid="1", namespace="", name="claim"), "namespace '': must be the name"),
+        (dra_v1.Claim(uid="1", namespace="default", name="a/b"), "name 'a/b': must be the name"),
     ],
 )
 async def test_a_malformed_claim_is_answered_with_the_field(
@@ -226,7 +226,7 @@ async def test_a_prepare_before_the_first_discovery_waits_for_it(node: Node) -> 
         assert (await preparing)[claim.metadata.uid].error == ""
 
 
-async def test_two_instances_side_by_side_share_what_is_prepared(node: Node) -> None:
+async def test_two_concurrent_instances_share_the_prepared_claims(node: Node) -> None:
     claim = node.api.add(allocated("claim", "lamp-0"))
     rival = node.api.add(allocated("rival", "lamp-0"))
     old_uid, new_uid = "11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"
@@ -239,7 +239,7 @@ async def test_two_instances_side_by_side_share_what_is_prepared(node: Node) -> 
         assert "default/rival" in refused
 
 
-async def test_without_health_the_kubelet_is_told_unimplemented(node: Node) -> None:
+async def test_without_health_the_service_is_unimplemented(node: Node) -> None:
     async with node.running() as plugin, dial(plugin.sockets.service) as channel:
         stream = health_v1_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
             health_v1.NodeWatchResourcesRequest()
@@ -249,7 +249,7 @@ async def test_without_health_the_kubelet_is_told_unimplemented(node: Node) -> N
     assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-async def test_run_ends_when_it_is_told_to(node: Node) -> None:
+async def test_run_ends_when_stop_is_set(node: Node) -> None:
     plugin, stop = node.plugin(), asyncio.Event()
     running = asyncio.create_task(plugin.run(stop))
     while not plugin.sockets.registrar.exists():
@@ -262,8 +262,8 @@ async def test_run_ends_when_it_is_told_to(node: Node) -> None:
 async def test_a_claim_whose_device_a_vanished_claim_holds_is_prepared_soon(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refusal lets the plugin look whether the other claim still exists, long before it would."""
-    monkeypatch.setattr("dradriver.node.claims.reconcile._NUDGE_SECONDS", 0.0)
+    """The rejection makes the plugin check early whether the other claim still exists."""
+    monkeypatch.setattr("dradriver.node.claims.reconcile._MIN_PAUSE_SECONDS", 0.0)
     forced = node.api.add(allocated("forced", "lamp-0"))
     successor = allocated("successor", "lamp-0")
     async with node.running() as plugin:
@@ -275,15 +275,15 @@ async def test_a_claim_whose_device_a_vanished_claim_holds_is_prepared_soon(
             await asyncio.sleep(0.01)
 
 
-async def test_a_second_instance_without_a_pod_uid_is_refused_and_the_first_goes_on(node: Node) -> None:
+async def test_a_second_instance_without_a_pod_uid_is_rejected_and_the_first_continues(node: Node) -> None:
     async with node.running() as plugin:
-        with pytest.raises(UsageError, match=r"running already.*--pod-uid"):
+        with pytest.raises(UsageError, match=r"already running.*--pod-uid"):
             await node.plugin().start()
         assert (await info(plugin)).name == DRIVER
         assert await prepare(plugin) == {}
 
 
-async def test_sockets_that_a_crash_left_behind_are_removed_at_start(node: Node) -> None:
+async def test_stale_sockets_of_a_crash_are_removed_at_start(node: Node) -> None:
     dead = Sockets.of(DRIVER, node.root / "plugins_registry", node.root / "plugins", "0" * 32)
     for path in (dead.registrar, dead.service):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -294,7 +294,7 @@ async def test_sockets_that_a_crash_left_behind_are_removed_at_start(node: Node)
         assert not dead.service.exists()
 
 
-async def test_a_driver_with_a_bad_name_is_refused(node: Node) -> None:
+async def test_a_driver_with_an_invalid_name_is_rejected(node: Node) -> None:
     class Shouting(LampDriver):
         name = "LAMP"
 
@@ -302,7 +302,7 @@ async def test_a_driver_with_a_bad_name_is_refused(node: Node) -> None:
         node.plugin(Shouting(node.hardware))
 
 
-async def test_relative_folders_become_absolute_because_others_are_told_of_them(
+async def test_relative_folders_become_absolute_because_other_processes_get_them(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.root.mkdir(exist_ok=True)
@@ -311,7 +311,7 @@ async def test_relative_folders_become_absolute_because_others_are_told_of_them(
         assert (await info(plugin)).endpoint == str(node.root / "plugins" / DRIVER / "dra.sock")
 
 
-async def test_the_metrics_say_what_happened(node: Node) -> None:
+async def test_the_metrics_count_calls_and_failures(node: Node) -> None:
     good, bad = node.api.add(allocated("good", "lamp-0", "lamp-1")), allocated("bad", "lamp-2")
     async with node.running() as plugin:
         await notify(plugin)

@@ -1,4 +1,4 @@
-"""How a driver's health reaches the kubelet's streams."""
+"""A driver's health reports reach the kubelet's streams."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -50,38 +50,38 @@ async def monitoring(driver: LampDriver, **settings: Any) -> AsyncIterator[tuple
     await asyncio.gather(task, return_exceptions=True)
 
 
-def told(reports: list[HealthReport]) -> set[DeviceHealth]:
+def healths(reports: list[HealthReport]) -> set[DeviceHealth]:
     return {report.health for report in reports}
 
 
-async def test_a_stream_gets_the_whole_picture_first_and_then_what_is_new() -> None:
+async def test_a_stream_gets_all_reports_first_and_then_the_changes() -> None:
     driver = WatchedDriver()
     async with monitoring(driver) as (monitor, _):
         early = monitor.stream()
         driver.reports.put_nowait([OK])
-        assert told(await anext(early)) == {OK}
+        assert healths(await anext(early)) == {OK}
         driver.reports.put_nowait([BROKEN])
-        assert told(await anext(early)) == {BROKEN}
+        assert healths(await anext(early)) == {BROKEN}
         late = monitor.stream()
-        assert told(await anext(late)) == {OK, BROKEN}
+        assert healths(await anext(late)) == {OK, BROKEN}
         for stream in (early, late):
             await stream.aclose()  # type: ignore[attr-defined]
         assert driver.watches == 1
 
 
-async def test_a_health_that_raises_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_health_method_that_raises_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dradriver.node.kubelet.health_service._RETRY_SECONDS", (0, 0))
     driver = WatchedDriver()
     driver.reports.put_nowait(OSError("bus error"))
     driver.reports.put_nowait([OK])
     async with monitoring(driver) as (monitor, _):
         stream = monitor.stream()
-        assert told(await anext(stream)) == {OK}
+        assert healths(await anext(stream)) == {OK}
         await stream.aclose()  # type: ignore[attr-defined]
     assert driver.watches == 2
 
 
-async def test_a_device_that_is_told_of_no_more_is_forgotten() -> None:
+async def test_a_device_without_new_reports_is_forgotten() -> None:
     driver, now = WatchedDriver(), [1000.0]
     async with monitoring(driver, clock=lambda: now[0]) as (monitor, _):
         early = monitor.stream()
@@ -91,12 +91,12 @@ async def test_a_device_that_is_told_of_no_more_is_forgotten() -> None:
         driver.reports.put_nowait([OK])
         await anext(early)
         late = monitor.stream()
-        assert told(await anext(late)) == {OK}
+        assert healths(await anext(late)) == {OK}
         for stream in (early, late):
             await stream.aclose()  # type: ignore[attr-defined]
 
 
-async def test_silence_is_told_once() -> None:
+async def test_stale_reports_are_logged_once() -> None:
     driver, now = WatchedDriver(), [1000.0]
     async with monitoring(driver, clock=lambda: now[0]) as (monitor, metrics):
 
@@ -152,7 +152,7 @@ async def test_a_driver_that_declines_on_this_machine_is_unimplemented(tmp_path:
             assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-async def test_an_open_stream_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+async def test_an_open_stream_does_not_delay_a_stop(tmp_path: Path) -> None:
     driver = WatchedDriver()
     driver.reports.put_nowait([OK])
     plugin = Node(tmp_path).plugin(driver)
@@ -166,7 +166,7 @@ async def test_an_open_stream_does_not_hold_up_a_stop(tmp_path: Path) -> None:
 
 
 class Careless(LampDriver):
-    """Tells something wrong first, then the truth."""
+    """Yields an invalid report first, then a valid one."""
 
     def __init__(self, wrong: object) -> None:
         super().__init__({})
@@ -196,9 +196,9 @@ class Careless(LampDriver):
         asyncio.CancelledError(),
     ],
 )
-async def test_a_wrong_report_is_asked_for_again_and_reaches_no_stream(
+async def test_an_invalid_report_reaches_no_stream_and_health_is_called_again(
     wrong: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_service, "_RETRY_SECONDS", (0.0, 0.0))
     async with monitoring(Careless(wrong)) as (monitor, _):
-        assert told(await asyncio.wait_for(anext(monitor.stream()), 10)) == {OK}
+        assert healths(await asyncio.wait_for(anext(monitor.stream()), 10)) == {OK}

@@ -106,7 +106,7 @@ async def test_a_stop_does_not_wait_for_a_report_that_does_not_come() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("bus error"), SystemExit(1), asyncio.CancelledError()])
-async def test_a_plain_generator_that_raises_is_asked_again(
+async def test_a_plain_generator_that_raises_is_called_again(
     error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_service, "_RETRY_SECONDS", (0.0, 0.0))

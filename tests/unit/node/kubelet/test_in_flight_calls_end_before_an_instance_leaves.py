@@ -1,4 +1,4 @@
-"""An instance that is told to end takes its registration away only when no call of the kubelet can need it."""
+"""A stopping instance removes its registration only when no call of the kubelet can need it."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from dradriver.driver import Claim
 from dradriver.node import plugin as plugin_module
-from dradriver.node.kubelet.in_flight import Traffic
+from dradriver.node.kubelet.in_flight import CallsInFlight
 from tests.unit.node.plugin_world import Node, notify, prepare
 from tests.unit.node.world import Answers, LampDriver, allocated
 
@@ -15,7 +15,7 @@ FOREVER = 1e9
 
 
 class Slow(LampDriver):
-    """Its prepare ends when it is told to."""
+    """Its prepare ends on request."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -27,8 +27,8 @@ class Slow(LampDriver):
         return await super().prepare(claim)
 
 
-async def test_the_registration_socket_is_there_while_a_call_is_in_flight(tmp_path: Path) -> None:
-    """The kubelet drops the connection, and the call on it, when that socket goes."""
+async def test_the_registration_socket_exists_while_a_call_is_in_flight(tmp_path: Path) -> None:
+    """The kubelet drops the connection and its calls when that socket is removed."""
     node, driver = Node(tmp_path), Slow()
     plugin = node.plugin(driver)
     await plugin.start()
@@ -46,7 +46,7 @@ async def test_the_registration_socket_is_there_while_a_call_is_in_flight(tmp_pa
     assert not plugin.sockets.service.exists()
 
 
-async def test_it_serves_until_the_kubelet_has_turned_to_its_successor(
+async def test_an_instance_serves_until_the_kubelet_calls_its_successor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugin_module, "_QUIET_SECONDS", FOREVER)
@@ -54,7 +54,7 @@ async def test_it_serves_until_the_kubelet_has_turned_to_its_successor(
     async with node.running(pod_uid="old") as old, node.running(pod_uid="new") as new:
         await notify(old)
         await notify(new)
-        while not old.parts.election.succeeded:
+        while not old.parts.election.has_successor:
             await asyncio.sleep(0)
         stopping = asyncio.create_task(old.stop(2))
         answers = await prepare(old, node.api.add(allocated("claim", "lamp-0")))
@@ -63,36 +63,36 @@ async def test_it_serves_until_the_kubelet_has_turned_to_its_successor(
         await stopping
 
 
-async def test_no_call_for_the_time_asked_is_quiet() -> None:
-    assert await Traffic().quiet(0, asyncio.get_running_loop().time() + 20)
+async def test_no_call_for_the_given_time_is_quiet() -> None:
+    assert await CallsInFlight().wait_quiet(0, asyncio.get_running_loop().time() + 20)
 
 
-async def test_a_call_that_does_not_end_is_waited_for_no_longer_than_until() -> None:
-    traffic = Traffic()
-    with traffic.call():
-        assert not await traffic.quiet(0, asyncio.get_running_loop().time() + 0.02)
+async def test_the_wait_for_a_call_that_does_not_end_has_a_deadline() -> None:
+    calls_in_flight = CallsInFlight()
+    with calls_in_flight.call():
+        assert not await calls_in_flight.wait_quiet(0, asyncio.get_running_loop().time() + 0.02)
 
 
-async def test_a_call_that_comes_begins_the_time_anew() -> None:
-    traffic = Traffic()
-    waiting = asyncio.create_task(traffic.quiet(0.05, asyncio.get_running_loop().time() + 20))
+async def test_a_new_call_restarts_the_time() -> None:
+    calls_in_flight = CallsInFlight()
+    waiting = asyncio.create_task(calls_in_flight.wait_quiet(0.05, asyncio.get_running_loop().time() + 20))
     await asyncio.sleep(0)
-    with traffic.call():
+    with calls_in_flight.call():
         await asyncio.sleep(0.1)
         assert not waiting.done()
     assert await waiting
 
 
-async def test_calls_without_end_hold_it_up_no_longer_than_until() -> None:
-    traffic = Traffic()
+async def test_the_wait_for_endless_calls_has_a_deadline() -> None:
+    calls_in_flight = CallsInFlight()
 
     async def calling() -> None:
         while True:
-            with traffic.call():
+            with calls_in_flight.call():
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
 
     kubelet = asyncio.create_task(calling())
-    assert not await traffic.quiet(20, asyncio.get_running_loop().time() + 0.05)
+    assert not await calls_in_flight.wait_quiet(20, asyncio.get_running_loop().time() + 0.05)
     kubelet.cancel()
     await asyncio.gather(kubelet, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What gRPC's own client gets."""
+"""The answers that gRPC's own client gets."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ async def test_a_stream_may_have_no_answer(served: Served) -> None:
         assert await call.code() == grpc.StatusCode.OK
 
 
-async def test_a_stream_may_fail_behind_its_answers(served: Served) -> None:
+async def test_a_stream_may_fail_after_its_answers(served: Served) -> None:
     async with served.dial() as client:
         call = client.stream(text("fail"))
         with pytest.raises(grpc.aio.AioRpcError, match="counted too far") as caught:
@@ -59,20 +59,20 @@ async def test_a_message_too_long_for_header_fields_is_cut(served: Served, chara
     assert error.details() == character * (2000 // len(character.encode()))
 
 
-async def test_what_is_no_text_in_a_message_is_replaced(served: Served) -> None:
-    """File names that are no UTF-8 get into errors as halves of surrogate pairs."""
+async def test_invalid_text_in_a_message_is_replaced(served: Served) -> None:
+    """File names that are not UTF-8 are in errors as lone surrogates."""
     async with served.dial() as client:
         request = BytesValue(value="/dev/\udcff".encode(errors="surrogatepass"))
         error = await refusal(client.unary("Fail", request))
     assert (error.code(), error.details()) == (grpc.StatusCode.NOT_FOUND, "/dev/?")
 
 
-async def test_a_defect_is_unknown_and_does_not_say_what_it_quotes(served: Served) -> None:
+async def test_a_defect_is_unknown_and_its_message_is_hidden(served: Served) -> None:
     async with served.dial() as client:
         error = await refusal(client.unary("Fail", text("defect")))
         assert (error.code(), error.details()) == (
             grpc.StatusCode.UNKNOWN,
-            "internal error: ValueError; the driver's log says where",
+            "internal error: ValueError; the driver's log has the location",
         )
         assert await client.unary("Say", text("next")) == text("next")
 
@@ -83,7 +83,7 @@ async def test_a_handler_that_cancels_itself_is_a_defect(served: Served) -> None
     assert error.code() == grpc.StatusCode.UNKNOWN
 
 
-async def test_a_method_that_is_not_there_is_unimplemented(served: Served) -> None:
+async def test_an_unknown_method_is_unimplemented(served: Served) -> None:
     async with served.dial() as client:
         error = await refusal(client.unary("Missing", text("")))
     assert (error.code(), error.details()) == (
@@ -92,13 +92,13 @@ async def test_a_method_that_is_not_there_is_unimplemented(served: Served) -> No
     )
 
 
-async def test_a_request_that_is_none_is_internal(served: Served) -> None:
+async def test_an_invalid_request_is_internal(served: Served) -> None:
     async with served.dial() as client:
         call = client.channel.unary_unary("/test.Echo/Say", lambda _: b"\xff", BytesValue.FromString)
         error = await refusal(call(b""))
     assert (error.code(), error.details()) == (
         grpc.StatusCode.INTERNAL,
-        "the request is no google.protobuf.BytesValue",
+        "the request is not a google.protobuf.BytesValue",
     )
 
 
@@ -109,14 +109,14 @@ async def test_messages_of_any_size_go_both_ways(served: Served, size: int) -> N
         assert await client.unary("Say", request) == request
 
 
-async def test_large_messages_go_side_by_side(served: Served) -> None:
+async def test_large_messages_are_sent_concurrently(served: Served) -> None:
     async with served.dial() as client:
         requests = [BytesValue(value=bytes([number]) * 3_000_000) for number in range(6)]
         answers = await asyncio.gather(*(client.unary("Say", request) for request in requests))
         assert answers == requests
 
 
-async def test_a_message_over_the_limit_is_refused_and_the_connection_goes_on(served: Served) -> None:
+async def test_a_message_over_the_limit_is_rejected_and_the_connection_continues(served: Served) -> None:
     async with served.dial() as client:
         error = await refusal(client.unary("Say", BytesValue(value=bytes(2 * MAX_MESSAGE))))
         assert (error.code(), error.details()) == (
@@ -126,18 +126,19 @@ async def test_a_message_over_the_limit_is_refused_and_the_connection_goes_on(se
         assert await client.unary("Say", text("next")) == text("next")
 
 
-async def test_metadata_within_the_limit_is_taken(served: Served) -> None:
+async def test_metadata_within_the_limit_is_accepted(served: Served) -> None:
     async with served.dial() as client:
         fields = (("name", "v" * (MAX_METADATA - 1000)),)
         assert await client.unary("Say", text("hello"), metadata=fields) == text("hello")
 
 
-async def test_metadata_over_the_limit_is_refused_and_the_connection_goes_on(served: Served) -> None:
-    """Each time: grpcio's limits have a zone between them where it refuses at random."""
+async def test_metadata_over_the_limit_is_rejected_and_the_connection_continues(served: Served) -> None:
+    """Each time: grpcio rejects at random between its two limits."""
     async with served.dial() as client:
-        for _ in range(20):
-            error = await refusal(client.unary("Say", text(""), metadata=(("name", "v" * MAX_METADATA),)))
-            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        fields = (("name", "v" * MAX_METADATA),)
+        calls = [client.unary("Say", text(""), metadata=fields) for _ in range(20)]
+        errors = await asyncio.gather(*map(refusal, calls))
+        assert {error.code() for error in errors} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
         assert await client.unary("Say", text("next")) == text("next")
 
 
@@ -153,7 +154,7 @@ async def test_a_compressed_message_is_unimplemented(served: Served) -> None:
 
 
 async def test_a_call_whose_time_is_over_ends_and_its_handler_is_cancelled_once(served: Served) -> None:
-    """The client gives its stream up at the same moment."""
+    """The client cancels its stream at the same moment."""
     async with served.dial() as client:
         error = await refusal(client.unary("Cling", text(""), timeout=0.05))
         assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
@@ -166,7 +167,7 @@ async def test_a_call_whose_time_is_over_ends_and_its_handler_is_cancelled_once(
 
 
 @pytest.mark.parametrize("seconds", [60.0, 8 * 365 * 86400.0])
-async def test_time_that_is_not_over_changes_nothing(served: Served, seconds: float) -> None:
+async def test_a_deadline_that_has_not_passed_changes_nothing(served: Served, seconds: float) -> None:
     async with served.dial() as client:
         assert await client.unary("Say", text("hello"), timeout=seconds) == text("hello")
 
@@ -189,14 +190,14 @@ async def test_a_client_that_vanishes_cancels_its_calls(served: Served) -> None:
     await eventually(lambda: not served.calls)
 
 
-async def test_a_stream_that_is_read_slowly_is_told_slowly(served: Served) -> None:
+async def test_a_stream_that_is_read_slowly_is_produced_slowly(served: Served) -> None:
     served.answers = 10_000
     async with served.dial() as client:
         call = client.stream(BytesValue(value=b"x" * 1000))
         for number in range(3):
             assert await call.read() == BytesValue(value=b"x" * 1000 * number)
         await client.unary("Say", text(""))
-        assert served.told < 1000
+        assert served.produced < 1000
         call.cancel()
     await eventually(lambda: not served.calls)
 

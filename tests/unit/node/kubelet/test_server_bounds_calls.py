@@ -1,4 +1,4 @@
-"""The number of calls in flight is limited: for each connection, and for all of them with those given up."""
+"""The number of calls in flight is limited: on each connection, and in total with canceled ones."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.unit.node.kubelet.served import Client, Served, eventually, refusal, 
 
 
 async def give_up(served: Served, client: Client, count: int) -> None:
-    """Calls that are cancelled and go on."""
+    """Calls that continue after their cancellation."""
     before = served.cancelled
     calls = [client.unary("Cling", text("")) for _ in range(count)]
     await eventually(lambda: served.waiting == before + count)
@@ -20,7 +20,7 @@ async def give_up(served: Served, client: Client, count: int) -> None:
 
 
 async def test_calls_beyond_the_streams_of_a_connection_wait_in_the_client(served: Served) -> None:
-    """A stream that takes the place of one that just ends may be refused; Go's client tries that again."""
+    """A stream may be rejected while another one ends; Go's client retries it."""
     async with served.dial() as client:
         calls = [asyncio.ensure_future(client.unary("Wait", text(str(n)))) for n in range(MAX_STREAMS + 50)]
         await eventually(lambda: served.waiting == MAX_STREAMS)
@@ -34,13 +34,13 @@ async def test_calls_beyond_the_streams_of_a_connection_wait_in_the_client(serve
     assert len(outcomes) - len(refused) >= MAX_STREAMS
 
 
-async def test_calls_that_are_given_up_and_go_on_are_no_hindrance_up_to_the_limit(served: Served) -> None:
+async def test_canceled_calls_that_continue_block_no_others_up_to_the_limit(served: Served) -> None:
     async with served.dial() as client:
         await give_up(served, client, MAX_STREAMS)
         assert await client.unary("Say", text("next")) == text("next")
 
 
-async def test_calls_beyond_the_limit_are_refused_until_some_have_ended(served: Served) -> None:
+async def test_calls_beyond_the_limit_are_rejected_until_others_have_ended(served: Served) -> None:
     async with served.dial() as first, served.dial() as second, served.dial() as third:
         for client in (first, second):
             await give_up(served, client, MAX_STREAMS)

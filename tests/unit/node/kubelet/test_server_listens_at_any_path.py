@@ -1,4 +1,4 @@
-"""A server listens at the path that it is given, or says why it can't."""
+"""A server listens at the given path, or reports the reason why it cannot."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ LONG = 3600
 
 
 @pytest.mark.parametrize("name", ["a b", "100%", "a%20b", "a#b", "a?b", "ä", "..."])
-async def test_a_path_may_have_characters_that_mean_something_in_a_uri(tmp_path: Path, name: str) -> None:
+async def test_a_path_may_have_reserved_characters_of_a_uri(tmp_path: Path, name: str) -> None:
     server = SocketServer(tmp_path / name, {})
     await server.start()
     assert [path.name for path in tmp_path.iterdir()] == [name]
@@ -29,19 +29,19 @@ async def test_the_longest_path_fits(tmp_path: Path) -> None:
     await server.stop(0)
 
 
-async def test_a_path_that_is_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
+async def test_a_path_that_is_too_long_for_a_socket_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / ("x" * MAX_PATH)
     with pytest.raises(UsageError, match=r"x: can't listen: "):
         await SocketServer(path, {}).start()
 
 
-async def test_a_server_that_runs_is_not_replaced(served: Served) -> None:
-    with pytest.raises(UsageError, match="another process serves"):
+async def test_a_running_server_is_not_replaced(served: Served) -> None:
+    with pytest.raises(UsageError, match="is served by another process"):
         await SocketServer(served.path, {}).start()
     assert served.path.exists()
 
 
-async def test_the_next_server_may_listen_while_the_last_one_still_ends(served: Served) -> None:
+async def test_the_next_server_may_listen_while_the_last_one_stops(served: Served) -> None:
     """The last one removes no socket of the next one."""
     async with served.dial() as client:
         call = client.unary("Wait", text("old"))

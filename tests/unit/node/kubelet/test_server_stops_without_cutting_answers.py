@@ -1,4 +1,4 @@
-"""How a server ends: new calls go elsewhere, those in flight end, no answer is cut, nothing is left."""
+"""The end of a server: new calls go to another one, those in flight end, no answer is cut."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "_CLOSE_SECONDS", 0.5)
 
 
-async def test_calls_in_flight_end_and_new_ones_go_elsewhere(served: Served) -> None:
+async def test_calls_in_flight_end_and_new_ones_go_to_another_server(served: Served) -> None:
     async with served.dial() as client:
         call = asyncio.ensure_future(client.unary("Wait", text("old")))
         await eventually(lambda: served.waiting == 1)
@@ -37,7 +37,7 @@ async def test_calls_in_flight_end_and_new_ones_go_elsewhere(served: Served) -> 
         await stopping
 
 
-async def test_calls_that_come_with_the_end_are_answered_or_unavailable(served: Served) -> None:
+async def test_calls_during_the_stop_are_answered_or_unavailable(served: Served) -> None:
     """None is cut: a kubelet that reads UNAVAILABLE calls again."""
     async with served.dial() as client:
         calls = [asyncio.ensure_future(client.unary("Say", text(str(n)))) for n in range(200)]
@@ -50,7 +50,7 @@ async def test_calls_that_come_with_the_end_are_answered_or_unavailable(served: 
                 assert outcome == text(str(number))
 
 
-async def test_an_answer_that_the_clients_windows_keep_back_is_in_flight_until_it_has_gone_out(
+async def test_an_answer_that_the_clients_window_delays_is_in_flight_until_it_is_sent(
     served: Served,
 ) -> None:
     answer = BytesValue(value=bytes(3_000_000))
@@ -89,14 +89,14 @@ async def test_streams_that_do_not_end_are_unavailable(served: Served) -> None:
     assert not served.calls
 
 
-async def test_idle_connections_hold_up_no_stop(served: Served) -> None:
+async def test_idle_connections_do_not_delay_a_stop(served: Served) -> None:
     async with served.dial() as client:
         await client.unary("Say", text(""))
         await served.server.stop(LONG)
     assert not served.path.exists()
 
 
-async def test_a_handler_that_does_not_end_is_left_behind(
+async def test_a_handler_that_does_not_end_is_abandoned(
     served: Served, impatience: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served.dial() as client:
@@ -106,12 +106,12 @@ async def test_a_handler_that_does_not_end_is_left_behind(
         await served.server.stop(0)
         await refusal(call)
     assert (served.waiting, len(served.calls)) == (1, 1)
-    assert "/test.Echo/Cling] goes on although it was cancelled" in caplog.text
+    assert "/test.Echo/Cling] ignores its cancellation" in caplog.text
     served.gate.set()
     await eventually(lambda: not served.calls)
 
 
-async def test_calls_whose_client_vanished_are_waited_for(served: Served) -> None:
+async def test_a_stop_waits_for_calls_whose_client_vanished(served: Served) -> None:
     async with served.dial() as client:
         client.unary("Cling", text("")).add_done_callback(lambda _: None)
         await eventually(lambda: served.waiting == 1)
@@ -125,7 +125,7 @@ async def test_calls_whose_client_vanished_are_waited_for(served: Served) -> Non
     assert not served.calls
 
 
-async def test_many_calls_may_lose_their_client_without_a_word_in_the_log(
+async def test_many_calls_may_lose_their_client_without_a_log_line(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     served.answers = 10**9

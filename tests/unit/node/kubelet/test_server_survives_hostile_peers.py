@@ -45,12 +45,12 @@ def connected(path: Path) -> socket.socket:
     return client
 
 
-async def say(client: socket.socket, data: bytes) -> None:
+async def send(client: socket.socket, data: bytes) -> None:
     await asyncio.get_running_loop().sock_sendall(client, data)
 
 
 async def push(client: socket.socket, data: bytes) -> int:
-    """Sends until nobody takes more; how many bytes were taken."""
+    """Send until the server reads no more, and return the number of bytes that were sent."""
     taken = idle = 0
     while idle < 50 and taken < 1_000_000_000:
         try:
@@ -88,12 +88,12 @@ async def impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 @pytest.mark.parametrize("first", [b"", PREFACE[:5], PREFACE], ids=["nothing", "half a preface", "a preface"])
 async def test_a_connection_that_stays_silent_is_closed(impatient: Served, first: bytes) -> None:
     with connected(impatient.path) as client:
-        await say(client, first)
+        await send(client, first)
         await read_to_the_end(client)
     await assert_served(impatient)
 
 
-async def test_a_connection_that_has_said_hello_may_be_idle(impatient: Served) -> None:
+async def test_a_connection_may_be_idle_after_the_handshake(impatient: Served) -> None:
     async with impatient.dial() as client:
         await client.unary("Say", text("first"))
         with connected(impatient.path) as silent:
@@ -116,7 +116,7 @@ async def test_a_connection_that_has_said_hello_may_be_idle(impatient: Served) -
 async def test_a_connection_that_breaks_the_protocol_is_closed(
     served: Served, client: socket.socket, wrong: bytes
 ) -> None:
-    await say(client, wrong)
+    await send(client, wrong)
     await read_to_the_end(client)
     await assert_served(served)
 
@@ -125,17 +125,17 @@ async def test_a_message_that_announces_too_much_is_not_waited_for(
     served: Served, client: socket.socket
 ) -> None:
     """The call ends before its body has come."""
-    await say(client, GREETING + headers(1, head("Wait")))
-    await say(client, frame(DATA, 0, 1, b"\x00" + (MAX_MESSAGE + 1).to_bytes(4)))
-    said = b""
-    while b"larger than max" not in said:
-        said += await asyncio.get_running_loop().sock_recv(client, 2**16)
+    await send(client, GREETING + headers(1, head("Wait")))
+    await send(client, frame(DATA, 0, 1, b"\x00" + (MAX_MESSAGE + 1).to_bytes(4)))
+    received = b""
+    while b"larger than max" not in received:
+        received += await asyncio.get_running_loop().sock_recv(client, 2**16)
     assert served.waiting == 0
     await assert_served(served)
 
 
-async def test_half_a_request_keeps_nobody(served: Served, client: socket.socket) -> None:
-    await say(client, GREETING + headers(1, head("Say")) + frame(DATA, 0, 1, message(b"abcd")[:-1]))
+async def test_half_a_request_delays_no_other_call(served: Served, client: socket.socket) -> None:
+    await send(client, GREETING + headers(1, head("Say")) + frame(DATA, 0, 1, message(b"abcd")[:-1]))
     await assert_served(served)
     client.close()
     await assert_served(served)
@@ -145,7 +145,7 @@ async def test_half_a_request_keeps_nobody(served: Served, client: socket.socket
 async def test_a_flood_stops_when_its_answers_are_not_read(
     served: Served, client: socket.socket, flood: bytes
 ) -> None:
-    await say(client, GREETING)
+    await send(client, GREETING)
     with contextlib.suppress(ConnectionResetError, BrokenPipeError):  # or the server ends the connection
         assert await push(client, flood * 1000) < 5_000_000
     await assert_served(served)
@@ -154,15 +154,15 @@ async def test_a_flood_stops_when_its_answers_are_not_read(
 async def test_a_stream_waits_for_a_client_that_reads(served: Served, client: socket.socket) -> None:
     """Whatever its windows let out."""
     served.answers = 10**9
-    await say(client, GREETING + request(1, "Count", b"\x0a\x04abcd"))
-    await eventually(lambda: served.told > 0)
+    await send(client, GREETING + request(1, "Count", b"\x0a\x04abcd"))
+    await eventually(lambda: served.produced > 0)
     before = -1
-    while before != served.told:
-        before = served.told
+    while before != served.produced:
+        before = served.produced
         await asyncio.sleep(0.05)
     assert before < 5000
     reading = asyncio.create_task(read_to_the_end(client))
-    await eventually(lambda: served.told > before)
+    await eventually(lambda: served.produced > before)
     reading.cancel()
     await asyncio.wait({reading})
     client.close()
@@ -174,8 +174,8 @@ async def test_a_client_that_does_not_read_keeps_no_stop(
 ) -> None:
     monkeypatch.setattr(server_module, "_CLOSE_SECONDS", 0.05)
     served.answers = 10**9
-    await say(client, GREETING + request(1, "Count", b"\x0a\x04abcd"))
-    await eventually(lambda: served.told > 0)
+    await send(client, GREETING + request(1, "Count", b"\x0a\x04abcd"))
+    await eventually(lambda: served.produced > 0)
     await served.server.stop(0)
     await read_to_the_end(client)
     await eventually(lambda: not served.calls)

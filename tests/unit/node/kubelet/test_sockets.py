@@ -1,4 +1,4 @@
-"""Socket names fit, say whose they are, and stale ones go."""
+"""Socket names fit and name their instance, and stale sockets are removed."""
 
 import re
 import socket
@@ -68,7 +68,9 @@ def test_an_instance_recognizes_the_sockets_of_others_of_its_driver(
     sockets = of(driver, pod_uid, root)
 
     def recognized(path: Path) -> bool:
-        return any(path.parent == d and p.fullmatch(path.name) for d, p in of(driver, "", root).relatives)
+        return any(
+            path.parent == d and p.fullmatch(path.name) for d, p in of(driver, "", root).instance_patterns
+        )
 
     assert recognized(sockets.registrar)
     assert recognized(sockets.service)
@@ -76,7 +78,7 @@ def test_an_instance_recognizes_the_sockets_of_others_of_its_driver(
 
 def test_a_directory_that_is_too_long_is_named_with_the_limit() -> None:
     with pytest.raises(
-        UsageError, match=r"registry directory /k+/plugins_registry is too long .* bytes, at most"
+        UsageError, match=r"registry directory /k+/plugins_registry: must have at most .* bytes for a socket"
     ):
         of("gpu.example.com", root=Path("/" + "k" * 90))
 
@@ -88,7 +90,7 @@ def test_stale_sockets_of_the_same_driver_are_found_live_and_foreign_ones_are_no
     for path in (stale.registrar, stale.service, foreign.registrar):
         leave_stale(path)
     with listening(live.registrar), listening(live.service):
-        assert set(mine.stale()) == {stale.registrar, stale.service}
+        assert set(mine.find_stale()) == {stale.registrar, stale.service}
 
 
 def test_room_is_made_by_taking_a_stale_socket_away(tmp_path: Path) -> None:
@@ -98,12 +100,12 @@ def test_room_is_made_by_taking_a_stale_socket_away(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_is_served_is_not_taken_away(tmp_path: Path) -> None:
-    with listening(tmp_path / "a.sock"), pytest.raises(UsageError, match="running already"):
+    with listening(tmp_path / "a.sock"), pytest.raises(UsageError, match="already running"):
         make_room(tmp_path / "a.sock")
     assert (tmp_path / "a.sock").exists()
 
 
 def test_a_file_in_the_way_is_not_taken_away(tmp_path: Path) -> None:
     (tmp_path / "a.sock").write_text("precious")
-    with pytest.raises(UsageError, match=re.escape("it is no socket")):
+    with pytest.raises(UsageError, match=re.escape("exists and is not a socket")):
         make_room(tmp_path / "a.sock")

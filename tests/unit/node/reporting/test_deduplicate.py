@@ -1,4 +1,4 @@
-"""The same again: at once, after one minute, three, seven, up to every hour, with a count."""
+"""A repeated text is reported after one minute, three, seven, up to every hour, with a count."""
 
 from itertools import pairwise
 
@@ -12,54 +12,54 @@ class Clock:
         return self.now
 
 
-def test_the_same_again_is_said_at_growing_intervals() -> None:
+def test_a_repeated_text_is_reported_at_growing_intervals() -> None:
     clock = Clock()
     repeats = Deduplicator(clock)
-    said = []
+    reported = []
     for second in range(1000):
         clock.now = second
-        if repeats.news("claim", "no"):
-            said.append(second)
-    assert said == [0, 60, 180, 420, 900]
+        if repeats.select("claim", "no"):
+            reported.append(second)
+    assert reported == [0, 60, 180, 420, 900]
 
 
-def test_it_says_how_often() -> None:
+def test_a_repeated_text_has_a_count() -> None:
     clock = Clock()
     repeats = Deduplicator(clock)
-    repeats.news("claim", "no")
-    said = []
+    repeats.select("claim", "no")
+    reported = []
     for clock.now in (1, 2, 60):
-        said.append(repeats.news("claim", "no"))
-    assert said == [None, None, "no (again, 3 times in 60 s)"]
+        reported.append(repeats.select("claim", "no"))
+    assert reported == [None, None, "no (repeated 3 times in 60 s)"]
 
 
-def test_never_less_often_than_every_hour() -> None:
+def test_the_interval_is_at_most_one_hour() -> None:
     clock = Clock()
     repeats = Deduplicator(clock)
-    said = []
+    reported = []
     for minute in range(24 * 60):
         clock.now = minute * 60
-        if repeats.news("claim", "no"):
-            said.append(minute)
-    assert max(later - sooner for sooner, later in pairwise(said)) == 60
+        if repeats.select("claim", "no"):
+            reported.append(minute)
+    assert max(later - sooner for sooner, later in pairwise(reported)) == 60
 
 
-def test_something_new_is_said_at_once() -> None:
+def test_a_new_text_is_reported_immediately() -> None:
     repeats = Deduplicator(Clock())
-    assert repeats.news("claim", "no") == "no"
-    assert repeats.news("claim", "not that either") == "not that either"
-    assert repeats.news("another", "no") == "no"
+    assert repeats.select("claim", "no") == "no"
+    assert repeats.select("claim", "not that either") == "not that either"
+    assert repeats.select("another", "no") == "no"
 
 
-def test_after_it_was_well_it_is_said_at_once() -> None:
+def test_a_text_is_reported_immediately_after_a_reset() -> None:
     repeats = Deduplicator(Clock())
-    repeats.news("claim", "no")
-    repeats.over("claim")
-    assert repeats.news("claim", "no") == "no"
+    repeats.select("claim", "no")
+    repeats.reset("claim")
+    assert repeats.select("claim", "no") == "no"
 
 
-def test_only_so_much_is_remembered() -> None:
+def test_the_number_of_subjects_is_limited() -> None:
     repeats = Deduplicator(Clock())
     for number in range(5000):
-        repeats.news(f"claim-{number}", "no")
-    assert len(repeats._said) == 1000
+        repeats.select(f"claim-{number}", "no")
+    assert len(repeats._reports) == 1000

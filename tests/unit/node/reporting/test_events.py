@@ -1,4 +1,4 @@
-"""Events of claims and of the Node: few, counted, and never waited for."""
+"""Events of claims and of the Node: limited in number, aggregated, and best effort."""
 
 import asyncio
 import sqlite3
@@ -9,14 +9,15 @@ from typing import get_args
 import pytest
 
 from dradriver.driver import AllocatedDevice, PreparedDevice
+from dradriver.errors import DraError
 from dradriver.kube.errors import Forbidden
 from dradriver.node import plugin
 from dradriver.node.reporting.events import Reason
 from dradriver.node.state.database import FILE_NAME
-from tests.unit.node.plugin_world import Node, notify, prepare
+from tests.unit.node.plugin_world import Node, notify, prepare, unprepare
 from tests.unit.node.world import DRIVER, NODE, LampDriver, allocated
 
-PATIENCE = "_PATIENCE_SECONDS"
+PATIENCE = "_REGISTRATION_SECONDS"
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ async def test_a_device_in_use_names_both_claims(node: Node) -> None:
     assert "default/second" in event["message"]
 
 
-async def test_a_mistake_in_the_configuration_names_field_and_rule(node: Node) -> None:
+async def test_an_invalid_configuration_names_field_and_rule(node: Node) -> None:
     wrong = b'{"apiVersion":"lamp.example.com/v1","kind":"LampConfig","colour":"red"}'
     async with node.running() as running:
         await (
@@ -55,7 +56,7 @@ async def test_a_mistake_in_the_configuration_names_field_and_rule(node: Node) -
     assert "colour: LampConfig has no such field" in event["message"]
 
 
-async def test_a_prepare_that_fails_again_is_the_same_event_and_the_same_line(
+async def test_repeated_failures_of_a_prepare_are_one_event_and_one_line(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with node.running() as running:
@@ -68,7 +69,7 @@ async def test_a_prepare_that_fails_again_is_the_same_event_and_the_same_line(
     assert caplog.text.count("prepare failed") == 1
 
 
-async def test_a_driver_that_fails_is_left_to_the_kubelets_event_of_the_pod(node: Node) -> None:
+async def test_an_error_of_the_driver_causes_no_event_of_the_claim(node: Node) -> None:
     driver = LampDriver(node.hardware)
     driver.failure = OSError("broken")
     async with node.running(driver) as running:
@@ -78,7 +79,20 @@ async def test_a_driver_that_fails_is_left_to_the_kubelets_event_of_the_pod(node
     assert [event["reason"] for event in node.api.events] == ["RegistrationRefused"]
 
 
-async def test_a_refused_registration_is_in_the_kubelets_words_and_said_once(
+async def test_a_failed_unprepare_is_an_event_of_the_claim(node: Node) -> None:
+    """The kubelet writes none."""
+    driver = LampDriver(node.hardware)
+    async with node.running(driver) as running:
+        claim = node.api.add(allocated("claim", "lamp-0"))
+        await prepare(running, claim)
+        driver.failure = DraError("the lamp is stuck")
+        await unprepare(running, claim)
+        event = await node.api.event("UnprepareFailed")
+    assert event["involvedObject"]["name"] == "claim"
+    assert "the lamp is stuck" in event["message"]
+
+
+async def test_a_rejected_registration_is_one_event_with_the_kubelets_message(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with node.running() as running:
@@ -90,7 +104,7 @@ async def test_a_refused_registration_is_in_the_kubelets_words_and_said_once(
     assert caplog.text.count("the version is odd") == 1
 
 
-async def test_a_kubelet_that_does_not_come_is_an_event(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_kubelet_is_an_event(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin, PATIENCE, 0)
     async with node.running():
         event = await node.api.event("NotRegistered")
@@ -98,7 +112,7 @@ async def test_a_kubelet_that_does_not_come_is_an_event(node: Node, monkeypatch:
     assert event["involvedObject"]["kind"] == "Node"
 
 
-async def test_state_that_was_set_aside_is_an_event(node: Node) -> None:
+async def test_a_state_file_that_was_set_aside_is_an_event(node: Node) -> None:
     data_dir = node.config().data_dir(DRIVER)
     data_dir.mkdir(parents=True)
     (data_dir / FILE_NAME).write_bytes(b"no database" * 500)
@@ -107,7 +121,7 @@ async def test_state_that_was_set_aside_is_an_event(node: Node) -> None:
     assert f"{FILE_NAME}.corrupt-" in event["message"]
 
 
-async def test_state_that_has_lost_a_claim_is_an_event(node: Node) -> None:
+async def test_a_state_that_has_lost_a_claim_is_an_event(node: Node) -> None:
     claim = node.api.add(allocated("claim", "lamp-0"))
     async with node.running() as running:
         await prepare(running, claim)
@@ -119,9 +133,9 @@ async def test_state_that_has_lost_a_claim_is_an_event(node: Node) -> None:
     assert event["involvedObject"]["kind"] == "Node"
 
 
-async def test_statuses_that_the_api_server_refuses_are_one_event(node: Node) -> None:
+async def test_statuses_that_the_api_server_rejects_are_one_event(node: Node) -> None:
     driver = LampDriver(node.hardware)
-    driver.answer = told
+    driver.answer = report_data
     refusal = 'changing status.devices requires resource="resourceclaims/driver"'
     node.api.patch_failures = [Forbidden(refusal, status=403) for _ in range(2)]
     async with node.running(driver) as running:
@@ -133,7 +147,7 @@ async def test_statuses_that_the_api_server_refuses_are_one_event(node: Node) ->
     assert len(node.api.events) == 1
 
 
-def told(device: AllocatedDevice) -> PreparedDevice:
+def report_data(device: AllocatedDevice) -> PreparedDevice:
     return PreparedDevice(data={"lamp": device.name})
 
 
@@ -148,7 +162,7 @@ def test_every_reason_is_documented() -> None:
     assert [reason for reason in get_args(Reason) if f"| `{reason}` |" not in documented] == []
 
 
-async def test_an_api_server_that_takes_no_events_is_said_once(
+async def test_an_api_server_that_rejects_events_is_logged_once(
     node: Node, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries: list[str] = []

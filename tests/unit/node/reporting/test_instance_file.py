@@ -1,4 +1,4 @@
-"""Each instance keeps a file that says whether it is ready, until it ends."""
+"""Each instance keeps a file with its readiness until it ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,27 +9,27 @@ from tests.unit.node.plugin_world import Node, notify
 from tests.unit.node.world import DRIVER
 
 
-async def told(data_dir: Path, holds: Callable[[InstanceReport], bool]) -> InstanceReport:
+async def reported(data_dir: Path, condition: Callable[[InstanceReport], bool]) -> InstanceReport:
     async with asyncio.timeout(20):
         while True:
             found = read_instances(data_dir)
-            if found and holds(found[0]):
+            if found and condition(found[0]):
                 return found[0]
             await asyncio.sleep(0.05)
 
 
-async def test_it_says_what_is_missing_and_goes_with_the_instance(tmp_path: Path) -> None:
+async def test_the_file_has_the_reason_and_is_removed_with_the_instance(tmp_path: Path) -> None:
     node, data_dir = Node(tmp_path), tmp_path / "plugins" / DRIVER
     async with node.running() as plugin:
-        first = await told(data_dir, lambda each: "nobody looked into" in each.missing)
+        first = await reported(data_dir, lambda report: "no kubelet has opened a socket in" in report.missing)
         assert first.runs
         assert first.service == str(plugin.sockets.service)
         await notify(plugin, "the version is odd")
-        await told(data_dir, lambda each: each.missing.endswith("the version is odd"))
+        await reported(data_dir, lambda report: report.missing.endswith("the version is odd"))
     assert read_instances(data_dir) == []
 
 
-async def test_what_a_killed_instance_left_goes_with_the_next_start(tmp_path: Path) -> None:
+async def test_the_file_of_a_killed_instance_is_removed_at_the_next_start(tmp_path: Path) -> None:
     node, data_dir = Node(tmp_path), tmp_path / "plugins" / DRIVER
     data_dir.mkdir(parents=True)
     (data_dir / "dra-killed.instance.json").write_text('{"service":"/nowhere","missing":"","since":1.0}')

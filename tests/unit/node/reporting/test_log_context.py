@@ -1,4 +1,4 @@
-"""Each call of the kubelet is one line at level debug; what users configure is in no line at all."""
+"""Each call of the kubelet is one line at level debug; users' configuration is in no line."""
 
 import asyncio
 import logging
@@ -51,7 +51,9 @@ async def test_a_call_is_one_line_with_its_claims_and_their_results(
     assert third.startswith("unprepare-3: ")
 
 
-async def test_work_that_goes_on_is_said_so(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+async def test_work_that_continues_is_reported_as_in_progress(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
     claim = node.api.add(allocated("claim", "lamp-0"))
     driver = LampDriver(node.hardware)
     driver.gate = asyncio.Event()

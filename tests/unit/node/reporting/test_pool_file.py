@@ -1,4 +1,4 @@
-"""What becomes of a pool is in the log, the metrics, the status file and the events of the Node."""
+"""The state of a pool is in the log, the metrics, the status file and the events of the Node."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin
 from dradriver.node.reporting.pool_file import read_pools
 from dradriver.publish import PoolState
-from tests.unit.node.published_world import PoolDriver, allocate, events, registered, sample, told, until
+from tests.unit.node.published_world import PoolDriver, allocate, events, registered, reported, sample, until
 from tests.unit.publish.conftest import DRIVER, World, a_world
 
 SET = CounterSet("gpu", {"memory": 4})
@@ -35,13 +35,13 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @pytest.mark.parametrize("tries", [1, 3])
-async def test_a_bad_name_in_one_pool(
+async def test_an_invalid_name_in_one_pool_is_reported(
     tries: int, world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = PoolDriver(FINE, BAD)
     async with registered(world, tmp_path, driver) as plugin:
-        bad = await told(tmp_path, "bad", PoolState.REFUSED)
-        fine = await told(tmp_path, "fine", PoolState.PUBLISHED)
+        bad = await reported(tmp_path, "bad", PoolState.REFUSED)
+        fine = await reported(tmp_path, "fine", PoolState.PUBLISHED)
         for done in range(1, tries):
             driver.rediscover()
             await refused(plugin, done + 1)
@@ -67,8 +67,8 @@ async def refused(plugin: Plugin, times: int) -> None:
 async def test_a_pool_that_is_removed_leaves_no_series_and_no_entry(world: World, tmp_path: Path) -> None:
     driver = PoolDriver(FINE, Pool("other", (Device("x"),)))
     async with registered(world, tmp_path, driver) as plugin:
-        await told(tmp_path, "fine", PoolState.PUBLISHED)
-        await told(tmp_path, "other", PoolState.PUBLISHED)
+        await reported(tmp_path, "fine", PoolState.PUBLISHED)
+        await reported(tmp_path, "other", PoolState.PUBLISHED)
         driver.pools = [FINE]
         driver.rediscover()
 
@@ -81,14 +81,14 @@ async def test_a_pool_that_is_removed_leaves_no_series_and_no_entry(world: World
         assert sample(plugin, "slice_writes_total", operation="delete") == 1
 
 
-async def test_groups_that_the_api_server_does_not_know(
+async def test_groups_that_the_api_server_drops_are_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
         a_world(tmp_path, DRADeviceCompatibilityGroups=False) as world,
         registered(world, tmp_path, PoolDriver(GROUPED)) as plugin,
     ):
-        known = await told(tmp_path, "gpus", PoolState.UNSAFE_WITHDRAWN)
+        known = await reported(tmp_path, "gpus", PoolState.UNSAFE_WITHDRAWN)
         (event,) = await events(world, "PoolWithdrawn")
         assert sample(plugin, "pool_state", pool="gpus", state="unsafe_withdrawn") == 1
     assert {field.gate for field in known.status.dropped} == {"DRADeviceCompatibilityGroups"}
@@ -97,16 +97,16 @@ async def test_groups_that_the_api_server_does_not_know(
     assert "DRADeviceCompatibilityGroups" in caplog.text
 
 
-async def test_a_pool_that_waits_for_a_claim(
+async def test_a_pool_that_waits_for_a_claim_is_reported(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = PoolDriver(OLD)
     async with registered(world, tmp_path, driver) as plugin:
-        await told(tmp_path, "gpus", PoolState.PUBLISHED)
+        await reported(tmp_path, "gpus", PoolState.PUBLISHED)
         await allocate(world.client, "a")
         driver.pools = [NEW]
         driver.rediscover()
-        known = await told(tmp_path, "gpus", PoolState.HELD)
+        known = await reported(tmp_path, "gpus", PoolState.HELD)
         (event,) = await events(world, "PoolHeld")
         assert sample(plugin, "pool_state", pool="gpus", state="held") == 1
     assert known.status.held_by == ("default/mine",)

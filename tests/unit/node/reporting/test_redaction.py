@@ -1,5 +1,6 @@
-"""What users configure and drivers answer is in no log line at any level, no Event, no metric, no answer."""
+"""Users' configuration and drivers' answers are in no log line at any level, no Event, no metric, no answer."""
 
+import base64
 import io
 import json
 import logging
@@ -17,11 +18,12 @@ from dradriver.errors import DraError
 from dradriver.kube.errors import Invalid
 from dradriver.model.cdi import ContainerEdits, Hook
 from dradriver.node.reporting.log_context import log_fields
-from dradriver.node.reporting.redaction import HIDDEN, hidden, redacted, where
+from dradriver.node.reporting.redaction import HIDDEN, format_origin, redact_error, redact_text
 from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 from dradriver.runner import logs
 from dradriver.wire import dra_v1
 from dradriver.wire.stubs import dra_v1_grpc
+from tests.unit.node.controlled import HandleDriver, controlled
 from tests.unit.node.plugin_world import Node, dial, notify, prepare, request
 from tests.unit.node.world import LampDriver, allocated
 
@@ -29,7 +31,7 @@ CANARY = "c4n4ry-t0ken"
 
 
 class StrictConfig(Config):
-    """Its decoder and its rule quote what they are given."""
+    """Its decoder and its rule quote their input."""
 
     api_version = "lamp.example.com/v1"
     kind = "StrictConfig"
@@ -82,9 +84,9 @@ def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     logs.start_log(request.param, "debug")
-    logs.carry({"driver": "lamp.example.com"}, log_fields)
+    logs.set_log_context({"driver": "lamp.example.com"}, log_fields)
     yield stream
-    logs.carry({}, dict)
+    logs.set_log_context({}, dict)
     root.handlers[:] = before[0]
     root.setLevel(before[1])
     own.setLevel(before[2])
@@ -112,7 +114,7 @@ SECRETS: Mapping[str, tuple[bytes, Callable[[AllocatedDevice], Any] | None]] = {
 
 
 @pytest.mark.parametrize("case", SECRETS)
-async def test_a_canary_in(case: str, node: Node, log: io.StringIO) -> None:
+async def test_a_secret_in(case: str, node: Node, log: io.StringIO) -> None:
     config, answer = SECRETS[case]
     driver = Told(node.hardware)
     driver.answer = answer or driver.answer
@@ -128,12 +130,12 @@ async def test_a_canary_in(case: str, node: Node, log: io.StringIO) -> None:
             )
         answers.append(unprepared.claims[claim.metadata.uid].error)
         metrics = generate_latest(plugin.metrics.registry).decode()
-    told = [log.getvalue(), json.dumps(node.api.events), metrics, *answers]
-    assert "request_id" in told[0]
-    assert [text for text in told if CANARY in text] == []
+    texts = [log.getvalue(), json.dumps(node.api.events), metrics, *answers]
+    assert "request_id" in texts[0]
+    assert [text for text in texts if CANARY in text] == []
 
 
-async def test_the_field_and_the_rule_are_named_all_the_same(node: Node) -> None:
+async def test_the_message_still_names_field_and_rule(node: Node) -> None:
     async with node.running(Told(node.hardware)) as plugin:
         await plugin.parts.claims.state_complete.wait()
         wrong = node.api.add(allocated("wrong", "lamp-0", parameters=parameters(mode=CANARY)))
@@ -151,35 +153,68 @@ def record(text: str) -> ClaimRecord:
 
 
 @given(st.text(min_size=4).filter(lambda text: len(text.strip()) >= 4), st.text(), st.text())
-def test_however_a_message_quotes_it(secret: str, before: str, after: str) -> None:
-    """Between other characters, as Python or JSON writes it: nothing of four characters or more is left."""
+def test_a_secret_is_hidden_in_every_quoted_form(secret: str, before: str, after: str) -> None:
+    """Nothing of four or more characters remains, between other characters or quoted by Python or JSON."""
     known = record(secret)
     for quoted in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
-        told = hidden(f"{before}|{quoted}|{after}", known)
+        texts = redact_text(f"{before}|{quoted}|{after}", known)
         if secret not in before + after and secret not in HIDDEN and not set(secret) & set("|(hidden)"):
-            assert f"|{quoted}|" not in told
+            assert f"|{quoted}|" not in texts
+
+
+@pytest.mark.parametrize(
+    "handle", [CANARY.encode(), json.dumps({"key": [CANARY]}).encode(), f"url={CANARY}".encode()]
+)
+@pytest.mark.parametrize("quote", [repr, str, bytes.hex, lambda data: base64.b64encode(data).decode()])
+def test_the_data_of_a_handle_is_hidden_in_every_form(handle: bytes, quote: Callable[[bytes], str]) -> None:
+    known = ClaimRecord(uid="u", handles=[handle])
+    assert quote(handle) not in redact_text(f"cannot use {quote(handle)}", known)
+    assert redact_text(f"cannot use {handle.decode()}", known) == f"cannot use {HIDDEN}"
+    assert CANARY not in redact_text(f"cannot use {CANARY}", known)
+
+
+def test_binary_data_of_a_handle_is_hidden() -> None:
+    handle = bytes(range(120, 250))
+    message = f"cannot use {handle!r}, which is {handle.hex()}"
+    assert redact_text(message, ClaimRecord(uid="u", handles=[handle])) == (
+        f"cannot use b'{HIDDEN}', which is {HIDDEN}"
+    )
+
+
+async def test_a_handle_is_in_no_log_line_and_no_answer(node: Node, log: io.StringIO) -> None:
+    driver = HandleDriver(node.hardware)
+    driver.failure = OSError(f"the fabric refuses {CANARY!r}")
+    async with node.running(driver) as plugin:
+        await notify(plugin)
+        await plugin.parts.claims.state_complete.wait()
+        claim = node.api.add(controlled("claim", "lamp-0", handle=json.dumps({"token": CANARY}).encode()))
+        answer = (await prepare(plugin, claim))[claim.metadata.uid].error
+        driver.failure = None
+        assert not (await prepare(plugin, claim))[claim.metadata.uid].error
+    assert f"the fabric refuses '{HIDDEN}'" in answer
+    assert [text for text in (log.getvalue(), json.dumps(node.api.events)) if CANARY in text] == []
 
 
 def test_names_are_shown() -> None:
     device = RecordedDevice(request="led", pool="node-1", device="lamp-0", parameters=['{"color":"lamp-0"}'])
     known = ClaimRecord(uid="u", namespace="default", name="claim", devices=[device])
-    assert hidden("device node-1/lamp-0 is gone", known) == "device node-1/lamp-0 is gone"
+    assert redact_text("device node-1/lamp-0 is gone", known) == "device node-1/lamp-0 is gone"
 
 
 def test_each_line_of_a_key_is_hidden() -> None:
-    assert hidden("can't use MIIB1234", record("-----BEGIN\nMIIB1234\n-----END")) == f"can't use {HIDDEN}"
+    assert redact_text("can't use MIIB1234", record("-----BEGIN\nMIIB1234\n-----END")) == f"can't use {HIDDEN}"
 
 
-def test_what_is_recorded_of_answers_is_hidden_too() -> None:
+def test_recorded_answers_are_hidden() -> None:
     answers = [RecordedAnswer(edits=ContainerEdits(env=["TOKEN=s3cret"]))]
-    error = redacted(DraError("s3cret is stale"), ClaimRecord(uid="u", answers=answers))
+    error = redact_error(DraError("s3cret is stale"), ClaimRecord(uid="u", answers=answers))
     assert str(error) == f"{HIDDEN} is stale"
 
 
-def test_of_a_defect_the_place_is_told_and_not_the_message() -> None:
+def test_a_defect_is_reported_with_its_location_and_without_its_message() -> None:
     with pytest.raises(KeyError) as raised:
         raise KeyError(CANARY)
-    told = where(raised.value)
-    assert told.startswith("KeyError at ")
-    assert Path(__file__).name in told
-    assert CANARY not in told
+    texts = format_origin(raised.value)
+    assert texts.startswith("KeyError at ")
+    assert Path(__file__).name in texts
+    assert CANARY not in texts

@@ -20,7 +20,7 @@ def test_a_move_is_in_the_table_or_raises(state: ClaimState, event: ClaimEvent) 
     if (state, event) in MOVES:
         assert move(state, event) is MOVES[state, event]
     else:
-        with pytest.raises(IllegalMoveError, match=f"{state} can't {event}"):
+        with pytest.raises(IllegalMoveError, match=f'{state}: event "{event}" is not allowed'):
             move(state, event)
 
 
@@ -46,7 +46,7 @@ def test_every_claim_can_be_unprepared(state: ClaimState) -> None:
         (ClaimState.UNPREPARING, True, True, NextStep.UNPREPARE),
     ],
 )
-def test_what_a_prepare_does_first(
+def test_the_first_step_of_a_prepare_follows_from_the_record(
     state: ClaimState, same_devices: bool, same_boot: bool, step: NextStep
 ) -> None:
     assert next_step(state, same_devices=same_devices, same_boot=same_boot) is step

@@ -1,4 +1,4 @@
-"""The prepared state's file: durable, shared, migrated, set aside when it can't be read."""
+"""The prepared state's file: durable, shared, migrated, set aside when it cannot be read."""
 
 import asyncio
 import errno
@@ -22,7 +22,7 @@ from dradriver.node.state.claim_states import ClaimEvent, ClaimState, IllegalMov
 from dradriver.node.state.records import ClaimRecord, RecordedDevice, decode_record, encode_record
 from dradriver.node.state.rows import Rows
 from dradriver.node.state.store import StateStore
-from dradriver.node.state.tables import DamagedError, with_digest, without_digest
+from dradriver.node.state.tables import DamagedError, add_digest, remove_digest
 from tests.unit.node.world import World, allocated
 
 
@@ -104,16 +104,16 @@ async def test_an_unreadable_file_is_set_aside_and_rebuilt(world: World, how: st
     assert aside.read_bytes() == broken
 
 
-def test_no_byte_of_a_row_changes_unnoticed() -> None:
+def test_a_change_of_any_byte_of_a_row_is_detected() -> None:
     text = encode_record(ClaimRecord(uid="uid-1", name="claim", devices=[device("lamp-0"), device("lamp-1")]))
-    stored = with_digest(text, "uid-1")
-    assert without_digest(stored, "uid-1") == text
+    stored = add_digest(text, "uid-1")
+    assert remove_digest(stored, "uid-1") == text
     for place in range(len(stored)):
         for bit in range(8):
             changed = bytearray(stored)
             changed[place] ^= 1 << bit
             try:
-                read = decode_record(without_digest(bytes(changed), "uid-1"))
+                read = decode_record(remove_digest(bytes(changed), "uid-1"))
             except (DamagedError, InvalidObjectError):
                 continue
             assert read == decode_record(text), (place, bit)
@@ -121,8 +121,8 @@ def test_no_byte_of_a_row_changes_unnoticed() -> None:
 
 def test_a_row_of_a_version_without_digests_is_read() -> None:
     text = encode_record(ClaimRecord(uid="uid-1"))
-    assert without_digest(text, "uid-1") == text
-    assert decode_record(with_digest(text, "uid-1")) == decode_record(text)  # and that version reads ours
+    assert remove_digest(text, "uid-1") == text
+    assert decode_record(add_digest(text, "uid-1")) == decode_record(text)  # and that version reads ours
 
 
 async def test_nothing_is_prepared_until_the_state_is_rebuilt(world: World) -> None:
@@ -130,7 +130,7 @@ async def test_nothing_is_prepared_until_the_state_is_rebuilt(world: World) -> N
     world.api.failure = StateError("the API server is away")
     async with world.running(complete=False, deadline=0.05) as process:
         completing = asyncio.create_task(process.rebuilder.ensure_complete())
-        with pytest.raises(Exception, match="rebuilding the prepared state"):
+        with pytest.raises(Exception, match="the prepared state is being rebuilt"):
             await process.prepare(claim)
         world.api.failure = None
         await completing
@@ -156,7 +156,7 @@ async def test_a_complete_state_is_not_rebuilt_at_the_next_start(world: World) -
         assert await process.rows() == []
 
 
-async def test_transactions_side_by_side_succeed_and_fail_one_by_one(tmp_path: Path) -> None:
+async def test_concurrent_transactions_succeed_and_fail_one_by_one(tmp_path: Path) -> None:
     state = await opened(tmp_path / "state.db")
 
     def begin(n: int) -> asyncio.Future[object]:
@@ -197,7 +197,7 @@ async def test_two_processes_see_what_the_other_wrote(tmp_path: Path) -> None:
     await asyncio.gather(one.close(), two.close())
 
 
-async def test_what_was_asked_for_right_before_the_end_is_done(tmp_path: Path) -> None:
+async def test_requests_right_before_the_close_are_done(tmp_path: Path) -> None:
     state = await opened(tmp_path / "state.db")
     writing = asyncio.create_task(
         state.write(lambda rows: rows.move(ClaimRecord(uid="a"), ClaimEvent.BEGIN_PREPARE))
@@ -208,7 +208,7 @@ async def test_what_was_asked_for_right_before_the_end_is_done(tmp_path: Path) -
     assert [row.uid for row in node_status(tmp_path).claims] == ["a"]
 
 
-async def test_a_state_that_is_closed_says_so(tmp_path: Path) -> None:
+async def test_a_closed_state_is_an_error(tmp_path: Path) -> None:
     state = await opened(tmp_path / "state.db")
     await state.close()
     with pytest.raises(StateError, match="is closed"):
@@ -216,12 +216,12 @@ async def test_a_state_that_is_closed_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_directory_that_does_not_exist_is_an_error_with_the_path(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=r"missing/state.db can't be opened"):
+    with pytest.raises(StateError, match=r"missing/state.db: cannot be opened"):
         await opened(tmp_path / "missing" / "state.db")
 
 
-def test_a_status_without_a_state_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match="no driver with this data directory has run here"):
+def test_a_status_without_a_state_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="no driver has run here"):
         node_status(tmp_path)
 
 
@@ -234,7 +234,7 @@ async def test_another_process_reads_the_status_while_the_plugin_runs(world: Wor
 
 @contextmanager
 def no_file_may_grow() -> Iterator[None]:
-    """What a full disk does, without one: writes beyond this size fail."""
+    """Simulates a full disk: writes beyond this size fail."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
@@ -257,7 +257,7 @@ async def test_a_full_disk_fails_the_prepare_and_leaves_no_row_and_no_spec(world
         await process.prepare(claim)
 
 
-async def test_a_full_disk_at_the_spec_gives_the_device_back(
+async def test_a_full_disk_at_the_spec_releases_the_device(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = allocated("claim", "lamp-0")
@@ -268,14 +268,14 @@ async def test_a_full_disk_at_the_spec_gives_the_device_back(
     async with world.running() as process:
         with monkeypatch.context() as disk:
             disk.setattr(atomic, "write_atomically", full)
-            with pytest.raises(StateError, match=f"claim {claim.ref} .*can't be written.*No space left"):
+            with pytest.raises(StateError, match=f"claim {claim.ref} .*cannot be written.*No space left"):
                 await process.prepare(claim)
         assert await process.rows() == []
         assert (world.hardware, world.specs()) == ({}, set())
         await process.prepare(claim)
 
 
-def test_a_file_that_does_not_fit_leaves_the_old_one_and_no_half(tmp_path: Path) -> None:
+def test_a_file_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
     atomic.write_atomically(path, b"old")
     with no_file_may_grow(), pytest.raises(OSError, match="too large"):
@@ -290,7 +290,7 @@ async def handed_over() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_file_that_stays_locked_fails_all_who_wait_at_once(
+async def test_a_file_that_stays_locked_fails_all_waiting_requests_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
@@ -319,7 +319,7 @@ async def test_a_file_that_stays_locked_fails_all_who_wait_at_once(
     await state.close()
 
 
-async def test_who_is_cancelled_while_the_disk_works_leaves_when_it_has_ended(tmp_path: Path) -> None:
+async def test_a_request_that_is_cancelled_during_a_write_ends_after_the_write(tmp_path: Path) -> None:
     state = await opened(tmp_path / "state.db")
     begun, gate = threading.Event(), threading.Event()
 

@@ -142,7 +142,7 @@ async def test_nothing_is_prepared_on_a_replaced_file_until_it_is_rebuilt(world:
         assert [row.state for row in await process.rows()] == [ClaimState.PREPARED]
 
 
-async def test_a_replaced_file_makes_no_orphans_of_cdi_specs(world: World) -> None:
+async def test_a_replaced_file_does_not_orphan_cdi_specs(world: World) -> None:
     async with world.running() as process:
         await prepared_then_replaced(world, process)
         specs = world.specs()
@@ -150,7 +150,7 @@ async def test_a_replaced_file_makes_no_orphans_of_cdi_specs(world: World) -> No
         assert world.specs() == specs
 
 
-async def test_a_replaced_file_is_rebuilt_without_being_asked(world: World) -> None:
+async def test_a_replaced_file_is_rebuilt_without_a_request(world: World) -> None:
     async with world.running() as process:
         await prepared_then_replaced(world, process)
         running = asyncio.create_task(process.reconciler.run(300, 0.01))
@@ -161,7 +161,7 @@ async def test_a_replaced_file_is_rebuilt_without_being_asked(world: World) -> N
         assert world.specs()
 
 
-async def test_a_kubelet_that_waits_for_the_rebuilding_does_not_hold_it_up(world: World) -> None:
+async def test_a_call_that_waits_for_the_rebuild_does_not_delay_it(world: World) -> None:
     async with world.running() as process:
         await prepared_then_replaced(world, process)
         with pytest.raises(IncompleteStateError):

@@ -1,4 +1,4 @@
-"""With a gate off, nothing that is unsafe without its field is ever on the server, not for a moment."""
+"""While a gate is off, a device that is unsafe without its field is never on the server."""
 
 import asyncio
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ WHOLE = Pool("gpus", (Device("whole"),))
 
 
 class Witness:
-    """Sees every state of every slice."""
+    """Records the devices of every state of every slice."""
 
     def __init__(self, world: World) -> None:
         self.devices: set[str] = set()
@@ -82,7 +82,7 @@ async def test_without_a_fallback_only_the_safe_devices_are_published(
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_the_drivers_fallback_takes_the_place(late: bool, tmp_path: Path) -> None:
+async def test_the_drivers_fallback_is_published(late: bool, tmp_path: Path) -> None:
     asked: list[tuple[str, frozenset[DroppedField]]] = []
     answer = asyncio.Event()
 
@@ -106,17 +106,17 @@ async def test_the_drivers_fallback_takes_the_place(late: bool, tmp_path: Path) 
     assert asked == [("gpus", frozenset({SHARED_COUNTERS, CONSUMES_COUNTERS}))]
 
 
-async def test_a_server_that_wants_counters_beside_devices_gets_the_fallback(
+async def test_a_server_that_requires_counters_beside_devices_gets_the_fallback(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kubernetes 1.34, its gate on: counter sets are looked for in the slice of the devices."""
-    words = "spec.devices[0].consumesCounters[0].counterSet: Invalid value: must reference a counterSet"
+    """Kubernetes 1.34 with the gate on requires the counter sets in the slice of the devices."""
+    text = "spec.devices[0].consumesCounters[0].counterSet: Invalid value: must reference a counterSet"
     create = Client.create
 
     async def of_1_34(client: Client, resource: Resource, body: ResourceSlice, **options: Any) -> Any:
         if any(device.consumes_counters for device in body.spec.devices):
             causes = [StatusCause(field="spec.devices[0].consumesCounters[0].counterSet")]
-            raise Invalid(words, status=422, details=StatusDetails(causes=causes))
+            raise Invalid(text, status=422, details=StatusDetails(causes=causes))
         return await create(client, resource, body, **options)
 
     monkeypatch.setattr(Client, "create", of_1_34)
@@ -124,11 +124,11 @@ async def test_a_server_that_wants_counters_beside_devices_gets_the_fallback(
         publisher.want([PARTS])
         status = (await publisher.wait_settled(10))["gpus"]
     assert status.state is PoolState.FALLBACK
-    assert words in status.message
+    assert text in status.message
     assert await world.devices() == ["whole"]
 
 
-async def test_a_fallback_that_is_as_unsafe_is_cut_down(tmp_path: Path) -> None:
+async def test_an_unsafe_fallback_is_reduced_to_its_safe_part(tmp_path: Path) -> None:
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(on_dropped=offers(PARTS)) as publisher:
             publisher.want([PARTS])
@@ -136,7 +136,7 @@ async def test_a_fallback_that_is_as_unsafe_is_cut_down(tmp_path: Path) -> None:
         assert await world.devices() == ["plain"]
 
 
-async def test_a_fallback_that_fails_withdraws(tmp_path: Path) -> None:
+async def test_a_failed_fallback_withdraws_unsafe_devices(tmp_path: Path) -> None:
     async def broken(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
         raise RuntimeError("no such mode")
 
@@ -150,7 +150,7 @@ async def test_a_fallback_that_fails_withdraws(tmp_path: Path) -> None:
     assert "the driver's fallback failed (no such mode)" in status.message
 
 
-async def test_per_device_nodes_that_are_dropped_leave_nothing(tmp_path: Path) -> None:
+async def test_a_dropped_per_device_node_selection_withdraws_the_pool(tmp_path: Path) -> None:
     pool = Pool("gpus", (Device("a", all_nodes=True),), per_device_node_selection=True)
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(node=None) as publisher:
@@ -160,7 +160,7 @@ async def test_per_device_nodes_that_are_dropped_leave_nothing(tmp_path: Path) -
         assert await world.slices() == []
 
 
-async def test_harmless_fields_are_reported_and_the_devices_stay(tmp_path: Path) -> None:
+async def test_dropped_harmless_fields_are_reported_and_the_devices_stay(tmp_path: Path) -> None:
     pool = Pool("gpus", (Device("a", {"list": [1, 2], "one": 1}, taints=[Taint(key="k", effect="None")]),))
     gates = {"DRADeviceTaints": False, "DRADeviceTaintRules": False, "DRAListTypeAttributes": False}
     async with a_world(tmp_path, **gates) as world:
@@ -173,8 +173,8 @@ async def test_harmless_fields_are_reported_and_the_devices_stay(tmp_path: Path)
     assert item.spec.devices == [Device("a", {"one": 1})]
 
 
-async def test_when_the_gate_comes_on_the_whole_pool_is_published(tmp_path: Path) -> None:
-    """A gate takes a restart of the server, and that ends its watches."""
+async def test_the_whole_pool_is_published_when_the_gate_is_turned_on(tmp_path: Path) -> None:
+    """A gate changes only with a restart of the server, which ends its watches."""
     reports = Reports()
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(on_status=reports) as publisher:
@@ -189,10 +189,10 @@ def _is_published(pool: str, status: PoolStatus) -> bool:
     return status.pool == pool and status.state is PoolState.PUBLISHED
 
 
-async def test_a_gate_that_comes_on_behind_a_watch_that_lasts_is_noticed_later(
+async def test_a_gate_that_is_turned_on_during_a_watch_is_noticed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind a load balancer the server that stores is not always the one that is watched."""
+    """Behind a load balancer, writes and watches can reach different servers."""
     monkeypatch.setattr(api_features, "PROBE_SECONDS", 0.05)
     monkeypatch.setattr(PublishController, "_watch_reopened", lambda self: None)
     reports = Reports()
@@ -205,8 +205,8 @@ async def test_a_gate_that_comes_on_behind_a_watch_that_lasts_is_noticed_later(
         assert await world.devices() == ["plain", "part-0", "part-1"]
 
 
-async def test_every_pool_asks_again_about_its_own_fields(tmp_path: Path) -> None:
-    """One gate stays off: the pool that needs it does not keep the other one from coming back."""
+async def test_every_pool_probes_its_own_fields_again(tmp_path: Path) -> None:
+    """While one gate stays off, the pool that needs it does not block the other pool."""
     reports = Reports()
     off = {"DRAPartitionableDevices": False, "DRADeviceBindingConditions": False}
     fabric = replace(BOUND, name="fabric")
@@ -219,7 +219,7 @@ async def test_every_pool_asks_again_about_its_own_fields(tmp_path: Path) -> Non
             await reports.until(partial(_is_published, pool))
 
 
-async def test_when_the_gate_goes_off_the_next_write_withdraws(tmp_path: Path) -> None:
+async def test_the_next_write_withdraws_when_the_gate_is_turned_off(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         async with world.publisher() as publisher:
             publisher.want([BOUND])
@@ -232,8 +232,8 @@ async def test_when_the_gate_goes_off_the_next_write_withdraws(tmp_path: Path) -
         assert await world.devices() == ["plain", "more"]
 
 
-async def test_a_gate_that_went_off_meanwhile_is_noticed_before_the_first_write(tmp_path: Path) -> None:
-    """What was stored before the watch was cut says nothing of the server that answers after it."""
+async def test_a_gate_that_was_turned_off_is_noticed_before_the_next_write(tmp_path: Path) -> None:
+    """A field that was stored before the watch ended may be dropped by the next server."""
     bound = Device("bound", binding_conditions=["x"], binding_failure_conditions=["y"])
     async with a_world(tmp_path) as world, world.publisher() as publisher:
         publisher.want([BOUND])
@@ -247,10 +247,10 @@ async def test_a_gate_that_went_off_meanwhile_is_noticed_before_the_first_write(
         assert "bound" not in witness.devices
 
 
-async def test_a_tainted_device_is_withdrawn_when_the_gate_goes_off_though_nothing_changes(
+async def test_a_tainted_device_is_withdrawn_when_the_gate_is_turned_off(
     tmp_path: Path,
 ) -> None:
-    """The server keeps the taint, which is in use, but a scheduler without the gate does not look at it."""
+    """The server keeps the taint, which is in use, but a scheduler without the gate ignores it."""
     bad = Device("bad", taints=[Taint(key="example.com/broken", effect="NoSchedule")])
     async with a_world(tmp_path) as world, world.publisher() as publisher:
         publisher.want([Pool("gpus", (Device("good"), bad))])
@@ -263,10 +263,10 @@ async def test_a_tainted_device_is_withdrawn_when_the_gate_goes_off_though_nothi
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
-async def test_a_device_without_the_taint_that_keeps_claims_away_is_withdrawn(
+async def test_a_device_whose_taint_is_dropped_is_withdrawn(
     effect: Literal["NoSchedule", "NoExecute"], tmp_path: Path
 ) -> None:
-    """The layout is as good as ever: the driver is not asked for another one."""
+    """The layout stays safe, so the driver's fallback is not called."""
     asked: list[str] = []
 
     async def fallback(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:

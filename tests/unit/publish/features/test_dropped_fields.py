@@ -1,4 +1,4 @@
-"""What was dropped is told from what was sent and stored; what is safe without it is all that stays."""
+"""Dropped fields are detected by comparing the sent and the stored slice; only the safe part stays."""
 
 from typing import Literal
 
@@ -23,9 +23,9 @@ from dradriver.publish.features.dropped_fields import (
     DroppedField,
     dropped_fields,
     fields_of,
+    guarding_fields,
     refused_fields,
     safe_part,
-    unsafe,
 )
 
 SET = CounterSet("gpu", {"memory": 4})
@@ -66,21 +66,23 @@ def spec(*devices: Device, counters: bool = False, per_device: bool | None = Non
     ],
     ids=lambda value: value.field if isinstance(value, DroppedField) else "",
 )
-def test_each_field_is_found_by_what_is_missing(
+def test_each_dropped_field_is_detected(
     sent: ResourceSliceSpec, stored: ResourceSliceSpec, field: DroppedField
 ) -> None:
     assert dropped_fields(sent, stored) == {field}
     assert dropped_fields(sent, sent) == set()
 
 
-def test_groups_that_went_with_their_counters_say_nothing_of_their_own_gate() -> None:
+def test_groups_of_dropped_counters_do_not_count_as_dropped() -> None:
     sent, stored = spec(Device("a", consumes_counters=GROUPED)), spec(PLAIN)
     assert dropped_fields(sent, stored) == {CONSUMES_COUNTERS}
 
 
-def test_a_refusal_is_explained_by_the_field_that_is_used() -> None:
+def test_a_rejection_is_explained_by_a_used_field() -> None:
     partition = spec(Device("a", consumes_counters=CONSUMES))
-    path = "spec.devices[0].consumesCounters[0].counterSet"  # Kubernetes 1.34 wants the set in the same slice
+    path = (
+        "spec.devices[0].consumesCounters[0].counterSet"  # Kubernetes 1.34 requires the set in the same slice
+    )
     assert refused_fields(partition, [path]) == {CONSUMES_COUNTERS}
     assert refused_fields(partition, ["spec.devices[0].basic.consumesCounters[0]"]) == {CONSUMES_COUNTERS}
     assert refused_fields(spec(per_device=True), ["spec"]) == {PER_DEVICE_NODES}
@@ -89,16 +91,22 @@ def test_a_refusal_is_explained_by_the_field_that_is_used() -> None:
     assert refused_fields(partition, ["spec.driver"]) == set()
 
 
-def test_the_guarding_fields_are_those_of_the_keps() -> None:
+def test_guarding_fields_are_those_of_the_keps() -> None:
     all_fields = {
         SHARED_COUNTERS, PER_DEVICE_NODES, CONSUMES_COUNTERS, GROUPS, BINDING, BINDS_TO_NODE, TAINTS, MULTIPLE,
         REQUEST_POLICY, LISTS,
     }  # fmt: skip
-    assert unsafe(all_fields) == {SHARED_COUNTERS, PER_DEVICE_NODES, CONSUMES_COUNTERS, GROUPS, BINDING}
+    assert guarding_fields(all_fields) == {
+        SHARED_COUNTERS,
+        PER_DEVICE_NODES,
+        CONSUMES_COUNTERS,
+        GROUPS,
+        BINDING,
+    }
 
 
 @pytest.mark.parametrize("field", [SHARED_COUNTERS, CONSUMES_COUNTERS, GROUPS, BINDING])
-def test_what_is_left_does_not_use_the_field(field: DroppedField) -> None:
+def test_the_safe_part_does_not_use_the_dropped_field(field: DroppedField) -> None:
     pool = Pool(
         "p",
         (
@@ -114,19 +122,19 @@ def test_what_is_left_does_not_use_the_field(field: DroppedField) -> None:
     assert PLAIN in part.devices
 
 
-def test_a_pool_whose_devices_choose_their_nodes_is_nothing_without_that() -> None:
+def test_per_device_node_selection_has_no_safe_part_without_its_field() -> None:
     pool = Pool("p", (Device("a", all_nodes=True),), per_device_node_selection=True)
     assert safe_part(pool, {PER_DEVICE_NODES}) is None
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
-def test_a_taint_that_keeps_claims_away_guards_its_device(effect: Literal["NoSchedule", "NoExecute"]) -> None:
+def test_a_device_whose_taint_keeps_claims_away_is_omitted(effect: Literal["NoSchedule", "NoExecute"]) -> None:
     part = safe_part(Pool("p", (Device("a", taints=[Taint(key="k", effect=effect)]), PLAIN)), {TAINTS})
     assert part is not None
     assert part.devices == (PLAIN,)
 
 
-def test_harmless_fields_leave_the_device() -> None:
+def test_harmless_fields_are_removed_from_the_device() -> None:
     device = Device(
         "a",
         {"x": [1], "y": 1},

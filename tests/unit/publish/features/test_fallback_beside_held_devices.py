@@ -1,4 +1,4 @@
-"""Counted devices and their fallback share hardware: what a claim holds keeps the other layout's away."""
+"""Counted devices and their fallback share hardware: a held device blocks devices of the other layout."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -37,13 +37,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_worker, "_HELD_SECONDS", (0.02, 0.02))
 
 
-def touched(pool: Pool) -> Pool:
-    """The pool with another attribute, so that something is written."""
+def change_attributes(pool: Pool) -> Pool:
+    """Return the pool with another attribute, so that a slice is written."""
     return replace(pool, devices=(*pool.devices[:-1], replace(pool.devices[-1], attributes={"touched": True})))
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_fallback_waits_while_a_claim_holds_a_device_that_it_leaves_out(
+async def test_a_fallback_waits_while_a_claim_holds_a_device_that_it_omits(
     tmp_path: Path, restart: bool
 ) -> None:
     claims, reports = Claims("part-0"), Reports()
@@ -62,17 +62,17 @@ async def test_a_fallback_waits_while_a_claim_holds_a_device_that_it_leaves_out(
                 stack.push_async_exit(first.pop_all())
         if restart:
             publisher = await stack.enter_async_context(world.publisher(**options))
-        publisher.want([touched(COUNTED)])
+        publisher.want([change_attributes(COUNTED)])
         held = await reports.until(lambda status: status.state is PoolState.HELD)
         assert held.held_by == ("ns/part-0",)
-        assert "the fallback leaves out part-0" in held.message
+        assert "the fallback omits part-0" in held.message
         assert await world.devices() == []
         claims.held.clear()
         await reports.until(lambda status: status.state is PoolState.FALLBACK)
         assert await world.devices() == ["whole"]
 
 
-async def test_a_fallback_that_offers_what_claims_hold_is_published_at_once(tmp_path: Path) -> None:
+async def test_a_fallback_that_offers_the_held_devices_is_published_at_once(tmp_path: Path) -> None:
     async with a_world(tmp_path, **{GATE: False}) as world:
         async with world.publisher(allocation_lookup=Claims("part-0"), on_dropped=offers(PARTS)) as publisher:
             publisher.want([COUNTED])
@@ -80,13 +80,13 @@ async def test_a_fallback_that_offers_what_claims_hold_is_published_at_once(tmp_
         assert await world.devices() == ["part-0", "part-1"]
 
 
-async def test_a_fallback_waits_while_nobody_can_be_asked_who_holds_what_it_leaves_out(tmp_path: Path) -> None:
-    async def nobody_answers(_: object) -> Mapping[DeviceId, str]:
+async def test_a_fallback_waits_while_the_claims_cannot_be_read(tmp_path: Path) -> None:
+    async def fail(_: object) -> Mapping[DeviceId, str]:
         raise DraError("no answer")
 
     reports = Reports()
     async with a_world(tmp_path, **{GATE: False}) as world:
-        options: dict[str, Any] = {"allocation_lookup": nobody_answers, "on_dropped": offers(WHOLE)}
+        options: dict[str, Any] = {"allocation_lookup": fail, "on_dropped": offers(WHOLE)}
         async with world.publisher(on_status=reports, **options) as publisher:
             publisher.want([COUNTED])
             held = await reports.until(lambda status: status.state is PoolState.HELD)
@@ -99,7 +99,7 @@ async def test_a_fallback_waits_while_nobody_can_be_asked_who_holds_what_it_leav
 async def test_counted_devices_wait_while_a_claim_holds_a_device_of_the_fallback(
     tmp_path: Path, fallback: Pool, restart: bool
 ) -> None:
-    """Nobody counts what the claim has of the hardware."""
+    """The part of the hardware that the claim uses is not counted."""
     claims, reports, (held,) = Claims(), Reports(), [device.name for device in fallback.devices]
     options: dict[str, Any] = {
         "allocation_lookup": claims,
@@ -112,7 +112,7 @@ async def test_counted_devices_wait_while_a_claim_holds_a_device_of_the_fallback
             publisher.want([COUNTED])
             await publisher.wait_settled(10)
             await world.regate(**{GATE: False})
-            publisher.want([touched(COUNTED)])
+            publisher.want([change_attributes(COUNTED)])
             await reports.until(lambda status: status.state is PoolState.FALLBACK)
             claims.held.add(held)
             await world.regate(**{GATE: True})
@@ -121,8 +121,8 @@ async def test_counted_devices_wait_while_a_claim_holds_a_device_of_the_fallback
         if restart:
             publisher = await stack.enter_async_context(world.publisher(**options))
         publisher.want([COUNTED])
-        told = await reports.until(lambda status: status.state is PoolState.HELD)
-        assert told.held_by == (f"ns/{held}",)
+        status = await reports.until(lambda status: status.state is PoolState.HELD)
+        assert status.held_by == (f"ns/{held}",)
         assert await world.devices() == [held]
         claims.held.clear()
         await reports.until(lambda status: status.state is PoolState.PUBLISHED)

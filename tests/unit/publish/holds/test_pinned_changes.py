@@ -1,4 +1,4 @@
-"""Counters and groups of an allocated device stay as they are until it is free (KEP-5963)."""
+"""Counters and groups of an allocated device stay unchanged until it is free (KEP-5963)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish import PoolState, pool_worker
 from dradriver.publish.holds.allocation_lookup import look_up_allocations
-from dradriver.publish.holds.pinned_changes import PinnedPool, affected_devices, hold_back
+from dradriver.publish.holds.pinned_changes import PinnedPool, affected_devices, pin_pool
 from dradriver.publish.holds.published_counters import PublishedCounters
 from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 
@@ -42,7 +42,7 @@ def seen(pool: Pool) -> PublishedCounters:
 
 
 class Claims:
-    """Says that these devices are held until told otherwise."""
+    """The claims that hold devices, until a test releases them."""
 
     def __init__(self, *held: str) -> None:
         self.held = set(held)
@@ -53,7 +53,7 @@ class Claims:
         return {device: f"ns/{device.device}" for device in devices if device.device in self.held}
 
 
-def test_changed_counters_groups_and_counter_sets_affect_who_holds_them() -> None:
+def test_changed_counters_groups_and_counter_sets_affect_their_devices() -> None:
     assert affected_devices(NEW, seen(OLD)) == {"a", "b"}
     assert affected_devices(OLD, seen(OLD)) == set()
     grouped = Device("a", consumes_counters=[CounterConsumption("gpu", {"memory": 1}, ["mig"])])
@@ -64,60 +64,60 @@ def test_changed_counters_groups_and_counter_sets_affect_who_holds_them() -> Non
     assert affected_devices(described, seen(OLD)) == set()
 
 
-def test_a_kept_counter_set_is_kept_with_all_that_consumes_from_it() -> None:
+def test_a_kept_counter_set_keeps_all_its_consumers() -> None:
     """A smaller `whole` beside the larger old counter set would fit next to a held partition."""
     old = Pool("gpus", (part("p0", 1), part("p1", 1), part("whole", 4)), (SET,))
     smaller = CounterSet("gpu", {"memory": 2})
     new = Pool("gpus", (part("p0", 1), part("p1", 1), part("whole", 2), part("more", 1)), (smaller,))
-    hold = hold_back(new, seen(old), {"p0"})
+    hold = pin_pool(new, seen(old), {"p0"})
     assert hold.pool == old
     assert hold.held == {"p0"}
     assert hold.waiting == {"more"}
 
 
-def test_devices_on_other_counter_sets_go_on() -> None:
+def test_devices_on_other_counter_sets_change() -> None:
     other = Device("c", consumes_counters=[CounterConsumption("other", {"memory": 1})])
     changed = Device("c", consumes_counters=[CounterConsumption("other", {"memory": 2})])
     sets = (SET, CounterSet("other", {"memory": 2}))
     old = replace(OLD, devices=(*OLD.devices, other), counter_sets=sets)
     new = replace(NEW, devices=(part("a", 2), part("b", 2), Device("plain"), changed), counter_sets=sets)
-    pool = hold_back(new, seen(old), {"a"}).pool
+    pool = pin_pool(new, seen(old), {"a"}).pool
     assert pool is not None
     assert pool.devices == (*OLD.devices, Device("plain"), changed)
 
 
-def test_a_device_that_is_gone_stays_while_it_is_held_and_its_counter_set_in_use() -> None:
-    kept = hold_back(Pool("gpus", (part("b", 1),), (SET,)), seen(OLD), {"a"})
+def test_a_removed_device_stays_while_it_is_held_and_its_counter_set_is_in_use() -> None:
+    kept = pin_pool(Pool("gpus", (part("b", 1),), (SET,)), seen(OLD), {"a"})
     assert kept.pool == Pool("gpus", (part("b", 1), part("a", 1)), (SET,))
-    free = hold_back(Pool("gpus", (part("b", 2),), (SET,)), seen(OLD), set())
+    free = pin_pool(Pool("gpus", (part("b", 2),), (SET,)), seen(OLD), set())
     assert free.pool == Pool("gpus", (part("b", 2),), (SET,))
 
 
-def test_what_is_kept_beside_a_held_device_sees_all_that_is_held() -> None:
-    """The counter set goes out of use, but not yet: `a` holds it, `c` is kept with it, and `b` is counted."""
+def test_a_kept_counter_set_counts_all_held_devices() -> None:
+    """The counter set is still in use: `a` holds it, `c` is kept with it, and `b` is counted."""
     old = Pool("gpus", (part("a", 1), part("b", 1), part("c", 3)), (SET,))
     new = Pool("gpus", (Device("a"), Device("c")))
-    pool = hold_back(new, seen(old), {"a", "b"}).pool
+    pool = pin_pool(new, seen(old), {"a", "b"}).pool
     assert pool == replace(old, devices=(part("a", 1), part("c", 3), part("b", 1)))
 
 
-def test_a_card_that_is_gone_is_gone_whoever_holds_it() -> None:
-    assert hold_back(Pool("gpus", (Device("c"),)), seen(OLD), {"a"}) == PinnedPool(Pool("gpus", (Device("c"),)))
+def test_a_removed_card_is_removed_although_a_claim_holds_it() -> None:
+    assert pin_pool(Pool("gpus", (Device("c"),)), seen(OLD), {"a"}) == PinnedPool(Pool("gpus", (Device("c"),)))
 
 
 def test_a_counter_set_that_a_held_device_consumes_stays() -> None:
-    hold = hold_back(Pool("gpus", (Device("a"),)), seen(OLD), {"a"})
+    hold = pin_pool(Pool("gpus", (Device("a"),)), seen(OLD), {"a"})
     assert hold.pool == Pool("gpus", (part("a", 1),), (SET,))
 
 
-def test_what_does_not_fit_together_waits_as_a_whole() -> None:
-    """A device that is kept says nothing of its nodes; the wanted pool's devices all have to."""
+def test_a_pool_waits_if_the_kept_devices_break_its_rules() -> None:
+    """A kept device has no node selection of its own, but all devices of the wanted pool must have one."""
     nodes = Device("b", consumes_counters=part("b", 1).consumes_counters, all_nodes=True)
     new = replace(OLD, devices=(nodes,), per_device_node_selection=True)
-    assert hold_back(new, seen(OLD), {"a"}).pool is None
+    assert pin_pool(new, seen(OLD), {"a"}).pool is None
 
 
-def test_what_an_incomplete_new_generation_lacks_is_taken_from_the_one_before() -> None:
+def test_missing_parts_of_an_incomplete_generation_are_read_from_the_previous_one() -> None:
     reference = PoolReference(name="gpus", generation=1, resource_slice_count=1)
     spec = ResourceSliceSpec(
         driver="d", pool=reference, devices=list(OLD.devices), shared_counters=list(OLD.counter_sets)
@@ -132,7 +132,7 @@ def test_what_an_incomplete_new_generation_lacks_is_taken_from_the_one_before() 
             devices=[],
         ),
     )
-    pool = hold_back(NEW, PublishedCounters([before, begun]), {"a"}).pool
+    pool = pin_pool(NEW, PublishedCounters([before, begun]), {"a"}).pool
     assert pool is not None
     assert part("a", 1) in pool.devices
 
@@ -148,7 +148,7 @@ async def test_a_held_device_keeps_its_counters_until_it_is_free(
         publisher.want([NEW])
         held = await reports.until(lambda status: status.state is PoolState.HELD)
         assert held.held_by == ("ns/a",)
-        assert "counters or groups of a stay" in held.message
+        assert "counter sets of a stay unchanged" in held.message
         devices = {d.name: d for item in await world.slices() for d in item.spec.devices}
         assert devices == {"a": part("a", 1), "b": part("b", 1), "c": Device("c")}
         claims.held.clear()
@@ -157,7 +157,7 @@ async def test_a_held_device_keeps_its_counters_until_it_is_free(
     assert devices["a"] == part("a", 2)
 
 
-async def test_harmless_fields_that_are_dropped_do_not_end_the_hold(tmp_path: Path) -> None:
+async def test_dropped_harmless_fields_do_not_end_the_hold(tmp_path: Path) -> None:
     def described(pool: Pool) -> Pool:
         return replace(pool, devices=(replace(pool.devices[0], attributes={"x": [1, 2]}), *pool.devices[1:]))
 
@@ -175,7 +175,7 @@ async def test_harmless_fields_that_are_dropped_do_not_end_the_hold(tmp_path: Pa
     assert devices["a"] == part("a", 1)
 
 
-async def test_who_cannot_be_asked_counts_as_holding(world: World) -> None:
+async def test_all_devices_count_as_held_while_the_claims_cannot_be_read(world: World) -> None:
     async def unknown(devices: AbstractSet[DeviceId], /) -> Mapping[DeviceId, str]:
         raise DraError("claims can't be listed")
 
@@ -188,7 +188,7 @@ async def test_who_cannot_be_asked_counts_as_holding(world: World) -> None:
     assert "claims can't be listed" in status.message
 
 
-async def test_by_default_the_allocated_claims_on_the_server_hold(world: World) -> None:
+async def test_by_default_allocated_claims_on_the_server_hold_devices(world: World) -> None:
     from dradriver.kube import CLAIMS, PatchKind
     from dradriver.model.resource.claim import (
         Allocation,

@@ -1,6 +1,6 @@
 """While a claim holds a device, its counters are those that the driver last published (KEP-4815, KEP-5963).
 
-What somebody else writes into a slice, deletes, or what a pool lacks for a moment is no reason to count anew.
+They stay if another writer changes or deletes a slice, or if the pool omits the device for a moment.
 """
 
 import asyncio
@@ -79,8 +79,8 @@ FOREIGN: dict[str, Any] = {
 }
 
 
-async def patch_by_somebody_else(world: World, spec: Mapping[str, Any]) -> None:
-    """Replaces a field of the slice that has it, as `kubectl edit` would."""
+async def patch_as_kubectl(world: World, spec: Mapping[str, Any]) -> None:
+    """Replace a field of the slice that has it, like `kubectl edit`."""
     (field,) = spec
     async with await Client.connect(world.kubeconfig, user_agent="kubectl") as client:
         for item in await world.slices():
@@ -89,45 +89,45 @@ async def patch_by_somebody_else(world: World, spec: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
-async def test_a_change_by_somebody_else_is_repaired_though_a_claim_holds_the_device(
+async def test_a_change_by_another_writer_is_repaired_while_a_claim_holds_the_device(
     world: World, change: Mapping[str, Any]
 ) -> None:
     async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([POOL])
         await publisher.wait_settled(10)
-        await patch_by_somebody_else(world, change)
+        await patch_as_kubectl(world, change)
         await world.until(lambda slices: published(slices, POOL))
         assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
 
 
 @pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
-async def test_a_change_by_somebody_else_while_no_driver_runs_is_repaired_too(
+async def test_a_change_by_another_writer_while_no_driver_runs_is_repaired(
     world: World, change: Mapping[str, Any]
 ) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
         await publisher.wait_settled(10)
-    await patch_by_somebody_else(world, change)
+    await patch_as_kubectl(world, change)
     async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([POOL])
         assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
     assert published(await world.slices(), POOL)
 
 
-async def test_an_enlarged_counter_set_is_repaired_also_where_the_driver_wants_other_consumption(
+async def test_an_enlarged_counter_set_is_repaired_although_the_driver_changes_consumption(
     world: World,
 ) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
         await publisher.wait_settled(10)
-    await patch_by_somebody_else(world, FOREIGN["a counter set is enlarged"])
+    await patch_as_kubectl(world, FOREIGN["a counter set is enlarged"])
     async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
         assert (await publisher.wait_settled(10))["gpus"].state is PoolState.HELD
     assert published(await world.slices(), POOL)
 
 
-async def test_what_an_earlier_process_published_is_kept_while_a_claim_holds_it(world: World) -> None:
+async def test_devices_of_an_earlier_process_are_kept_while_a_claim_holds_them(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
         await publisher.wait_settled(10)
@@ -137,7 +137,7 @@ async def test_what_an_earlier_process_published_is_kept_while_a_claim_holds_it(
     assert published(await world.slices(), POOL)
 
 
-async def test_a_slice_that_somebody_deletes_comes_back_as_it_was(world: World) -> None:
+async def test_a_deleted_slice_is_created_with_its_published_counters(world: World) -> None:
     claims, reports = Claims("half"), Reports()
     async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([POOL])
@@ -149,7 +149,7 @@ async def test_a_slice_that_somebody_deletes_comes_back_as_it_was(world: World) 
         await world.until(lambda slices: published(slices, POOL))
 
 
-async def test_a_pool_that_vanishes_and_comes_back_counts_what_is_held_as_before(world: World) -> None:
+async def test_a_pool_that_is_removed_and_added_again_keeps_the_counters_of_held_devices(world: World) -> None:
     claims, reports = Claims("half"), Reports()
     free = replace(POOL, devices=(Device("half"), POOL.devices[1]))
     async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
@@ -165,7 +165,7 @@ async def test_a_pool_that_vanishes_and_comes_back_counts_what_is_held_as_before
         await world.until(lambda slices: published(slices, free))
 
 
-async def test_a_device_that_vanishes_is_counted_again_when_its_counter_set_comes_back(world: World) -> None:
+async def test_a_removed_held_device_is_counted_again_with_its_counter_set(world: World) -> None:
     claims, reports = Claims("half"), Reports()
     without = replace(POOL, devices=(POOL.devices[1],))
     async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
@@ -180,14 +180,14 @@ async def test_a_device_that_vanishes_is_counted_again_when_its_counter_set_come
         await world.until(lambda slices: published(slices, without))
 
 
-async def test_a_device_that_vanished_while_it_was_free_is_forgotten(world: World) -> None:
+async def test_a_free_removed_device_is_forgotten(world: World) -> None:
     asked: list[set[str]] = []
 
-    async def nobody(devices: AbstractSet[DeviceId], /) -> Mapping[DeviceId, str]:
+    async def no_claims(devices: AbstractSet[DeviceId], /) -> Mapping[DeviceId, str]:
         asked.append({device.device for device in devices})
         return {}
 
-    async with world.publisher(allocation_lookup=nobody) as publisher:
+    async with world.publisher(allocation_lookup=no_claims) as publisher:
         publisher.want([POOL])
         await publisher.wait_settled(10)
         for memory in (3, 2, 1):
