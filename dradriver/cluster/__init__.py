@@ -2,18 +2,18 @@
 
 It is for laptops, tests and the demo, not for production. It implements only the parts of Kubernetes that bring
 devices from a driver into a container. Law of this package: `cluster` assembles the parts. API server, control
-plane and kubelet do not import each other: they share data only through the API server. All state is in one
-folder.
+plane and kubelet must not import each other, and must share data only through the API server. All state must be
+in one folder.
 
 | module | contents |
 |---|---|
 | `cluster` | `EmbeddedCluster`: starts and stops the parts in order |
-| `folder` | the folder with all of a cluster's state, and its lock |
+| `folder` | the folder that contains all state of a cluster, and the lock of the folder |
 | `apiserver` | the embedded API server |
 | `kubelet` | the kubelet stand-in of a node |
 | `runtime` | container runtimes: podman, runc, plain processes |
 | `cel_check` | checks selectors for the API server with dradriver's CEL |
-| `rules` | the API server's rules without a server |
+| `rules` | checks objects against the API server's rules, without a running server |
 """
 
 from dradriver.cluster.cluster import EmbeddedCluster

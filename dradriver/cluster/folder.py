@@ -1,4 +1,4 @@
-"""The folder with all of a cluster's state, and the lock that excludes a second cluster."""
+"""The folder that contains all state of a cluster, and the lock that excludes other clusters."""
 
 import fcntl
 import hashlib
@@ -12,16 +12,20 @@ from dradriver.errors import UsageError
 __all__ = ["DataFolder"]
 
 
-_LONGEST: Final = 40
-"""Bytes of a folder's path that leave room for the paths of a node's sockets below it (107 bytes in all)."""
+_MAX_PATH_BYTES: Final = 40
+"""Maximum bytes of a folder's path.
+
+The kernel limits the path of a socket to 107 bytes, and the sockets of nodes are below the folder.
+"""
 
 
 class DataFolder:
     """The paths of a cluster's state. All methods block.
 
-    Drivers and kubelets meet in sockets below the folder, and a socket's path must be short. If the folder's
-    own path is long, a short symbolic link in the directory for temporary files leads to it while the cluster
-    runs, and nodes use that link. After a kill, the next start finds the leftover link by its name.
+    Drivers and kubelets communicate through sockets below the folder, and the path of a socket must be short.
+    If the path of the folder is long, the cluster creates a short symbolic link to the folder in the directory
+    for temporary files. Nodes use this link while the cluster runs. If the cluster is killed, the next start
+    finds the old link by its name.
 
     Attributes:
         path: the folder.
@@ -35,21 +39,21 @@ class DataFolder:
         self.kubeconfig = self.path / "kubeconfig"
         self._lock: int | None = None
         self._link: Path | None = None
-        if len(os.fsencode(self.path)) > _LONGEST:
+        if len(os.fsencode(self.path)) > _MAX_PATH_BYTES:
             digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:10]
             self._link = Path(tempfile.gettempdir()) / f"dradriver-{digest}"
 
     def node(self, name: str) -> Path:
-        """Return a node's own folder: sockets, CDI specs, checkpoint."""
+        """Return a node's own folder, which contains sockets, CDI specs and the checkpoint."""
         return (self._link or self.path) / "nodes" / name
 
     def lock(self) -> None:
         """Create the folder and lock it for this process.
 
-        The kernel frees the lock when the process ends in any way.
+        The kernel releases the lock when the process ends, even if it is killed.
 
         Raises:
-            UsageError: the folder can't be used, or another cluster runs in it.
+            UsageError: the folder can't be used, or another cluster uses it.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -63,7 +67,7 @@ class DataFolder:
             os.close(descriptor)
             raise UsageError(
                 f"data folder {self.path}: another cluster runs in it (process {holder}); "
-                "stop that one or choose another folder"
+                "stop it or choose another folder"
             ) from None
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -84,11 +88,12 @@ class DataFolder:
         try:
             link.symlink_to(self.path, target_is_directory=True)
         except FileExistsError:
-            # Other users may write to that directory too, so only a link of this user is trusted.
+            # Other users may also write to the directory for temporary files, so only a link of this user is
+            # trusted.
             if not link.is_symlink() or link.lstat().st_uid != os.getuid() or link.readlink() != self.path:
                 self._link = None
                 self.unlock()
                 raise UsageError(
-                    f"data folder {self.path}: its path is too long for sockets, and {link}, which should be a "
-                    "short link to it, is something else; remove that or choose a folder with a shorter path"
+                    f"data folder {self.path}: the path is too long for sockets, and {link} is not a link "
+                    f"to it; remove {link} or choose a folder with a shorter path"
                 ) from None

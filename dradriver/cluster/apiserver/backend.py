@@ -1,4 +1,4 @@
-"""The parts that every handler and controller of the server works with."""
+"""The objects that every handler and controller of the server uses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["ServerParts"]
 
 @dataclass(frozen=True)
 class ServerParts:
-    """The parts that every handler works with."""
+    """The objects that every handler uses."""
 
     store: Store
     registry: Registry
@@ -27,11 +27,11 @@ class ServerParts:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def time(self) -> str:
-        """Return the current time in the form of metadata."""
+        """Return the current time in the format of object metadata."""
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def context(self, user: Identity, verb: str) -> Context:
-        """Return the context of a request for strategies."""
+        """Return the context that strategies need for a request."""
         return Context(self.time(), self.gates, user, verb, self._namespace_labels, self.cel_check)
 
     def _namespace_labels(self, namespace: str) -> dict[str, str]:
@@ -42,10 +42,10 @@ class ServerParts:
         """Return the object that a request names.
 
         Raises:
-            StatusError: 404.
+            StatusError: 404: the object does not exist.
         """
         target = request.target
         stored = self.store.get(target.resource.storage, target.namespace, target.name)
         if stored is None:
-            raise not_found(target.resource.about(target.name))
+            raise not_found(target.resource.subject(target.name))
         return stored

@@ -12,18 +12,18 @@ _REASONS = {
 
 @dataclass(slots=True)
 class Fault:
-    """One rule. The first rule that matches a request is used, `count` times.
+    """One rule. For each request, the first matching rule is used. A rule is used `count` times.
 
     Attributes:
-        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or "" for any.
-        resource: plural name, with the subresource after a slash (`resourceclaims/status`), or "" for any.
+        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or "" for all.
+        resource: plural name, with the subresource after a slash (`resourceclaims/status`), or "" for all.
         code: HTTP status of the answer; 0 lets the request through (after the delay).
-        delay: seconds to wait first.
-        drop: cut the connection without an answer; a watch is cut before its first event.
-        after: cut a watch after this many events (only for watches; -1 never).
-        retry_after: seconds for `Retry-After`.
-        count: number of remaining requests that it matches; -1 for all.
-        applied: the request is carried out first, and then the fault occurs (a lost answer).
+        delay: seconds to wait before the answer.
+        drop: whether to cut the connection without an answer; a watch is cut before its first event.
+        after: number of events after which a watch is cut; -1: it is never cut. Only for watches.
+        retry_after: seconds in the `Retry-After` header of the answer.
+        count: number of further requests to which the rule applies; -1 for all.
+        applied: whether the request is carried out before the fault occurs, so that only the answer is lost.
     """
 
     verb: str = ""
@@ -44,12 +44,19 @@ class Fault:
 
 @dataclass(slots=True)
 class Faults:
-    """The rules in force, first match first."""
+    """The active rules. The first matching rule is used."""
 
     rules: list[Fault] = field(default_factory=list)
 
     def add(self, rule: Fault) -> Fault:
-        """Add a rule as the last one."""
+        """Add a rule after the existing rules.
+
+        Args:
+            rule: the rule; each match decreases its `count`.
+
+        Returns:
+            The rule, so that tests can read its remaining `count`.
+        """
         self.rules.append(rule)
         return rule
 
@@ -58,7 +65,12 @@ class Faults:
         self.rules.clear()
 
     def take(self, verb: str, resource: str) -> Fault | None:
-        """Return the rule that matches this request and decrement its count; None if no rule matches."""
+        """Return the first rule that matches a request and decrement its count; None if no rule matches.
+
+        Args:
+            verb: the request's verb, such as `get` or `watch`.
+            resource: plural name, with the subresource after a slash.
+        """
         for rule in self.rules:
             if rule.count != 0 and rule.verb in {"", verb} and rule.resource in {"", resource}:
                 rule.count -= 1 if rule.count > 0 else 0

@@ -1,4 +1,4 @@
-"""Start and stop of the server: credentials, state, the socket, and the tasks that run beside it."""
+"""Starts and stops the server: its credentials, state, socket and background tasks."""
 
 import asyncio
 import base64
@@ -25,9 +25,9 @@ from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.faults import Faults
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.kinds.gates import FeatureGates
-from dradriver.cluster.apiserver.kinds.resources import Registry, schema_of
+from dradriver.cluster.apiserver.kinds.resources import Registry, get_schema
 from dradriver.cluster.apiserver.quota.controller import QuotaController
-from dradriver.cluster.apiserver.requests.decoding import LARGEST_BODY
+from dradriver.cluster.apiserver.requests.decoding import MAX_BODY_BYTES
 from dradriver.cluster.apiserver.requests.handlers import Handler, PodLogs
 from dradriver.cluster.apiserver.storage import namespaces
 from dradriver.cluster.apiserver.storage.definitions import DefinitionController
@@ -43,47 +43,51 @@ __all__ = ["ApiServer", "PodLogs"]
 
 _LOG = logging.getLogger(__name__)
 _HTTP_LOG = logging.getLogger("dradriver.cluster.apiserver.http")
-# aiohttp logs a traceback for bytes that are not a request. The server answers them with 400, and the operator
-# needs no log of them.
+# aiohttp logs a traceback if received bytes are not a request. The server answers with 400, and the operator
+# does not need the traceback.
 _HTTP_LOG.addFilter(
     lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 )
-_PAUSE = 1.0
+_RESTART_SECONDS = 1.0
 
 
-def _request(
+def _make_request(
     message: RawRequestMessage, payload: StreamReader, protocol: RequestHandler,
     writer: AbstractStreamWriter, task: asyncio.Task[None],
 ) -> web.BaseRequest:  # fmt: skip
-    # Like aiohttp's own, with Kubernetes' limit on bodies.
+    # This function is like aiohttp's own function, but with Kubernetes' limit on bodies.
     loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES)
 
 
 class Controller(Protocol):
     """A task that runs beside the requests."""
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
 
 
-async def _keep(controller: Controller) -> None:
-    """Run a controller. If it fails, it starts again from the state, so that no object stops it permanently."""
+async def _run_forever(controller: Controller) -> None:
+    """Run a controller.
+
+    If the controller fails, it starts again from the stored state, so that no object can stop it permanently.
+    """
     while True:
         try:
             await controller.run()
         except Exception:
-            _LOG.exception("%s failed, starting it again", type(controller).__name__)
-        await asyncio.sleep(_PAUSE)
+            _LOG.exception("controller %s failed and is started again", type(controller).__name__)
+        await asyncio.sleep(_RESTART_SECONDS)
 
 
 class ApiServer:
     """An API server in this process, with its state in one folder. For laptops and tests, not for production.
 
     Attributes:
-        url: its address, known after `start`.
-        ca_file: the CA certificate with which clients verify it.
+        url: address of the server, known after `start`.
+        ca_file: the CA certificate with which clients verify the server.
         faults: faults that tests inject.
+        pod_logs: the function that reads containers' logs; None until a kubelet stand-in sets it.
     """
 
     def __init__(
@@ -97,15 +101,15 @@ class ApiServer:
         history: int = 4096,
         bookmark_seconds: float = 60.0,
     ) -> None:
-        """Describe a server. Nothing happens before `start`.
+        """Create a server that does not run yet. `start` starts it.
 
         Args:
-            data_dir: the folder of its state and credentials; created if missing.
+            data_dir: the folder of the state and the credentials; created if it is missing.
             host: the address to listen on.
-            port: the port, 0 for the one of the last run, or any free one.
+            port: the port; 0 for the port of the last run, or any free port.
             feature_gates: gates by name that differ from Kubernetes 1.37's defaults.
-            cel_check: rejects CEL expressions with a reason; without it, only their length is checked.
-            history: number of changes of each kind that are kept for watches.
+            cel_check: returns why a CEL expression is invalid; None: only the length of expressions is checked.
+            history: number of changes that are kept for watches, for each kind.
             bookmark_seconds: the time between two bookmarks of a watch.
 
         Raises:
@@ -120,26 +124,14 @@ class ApiServer:
         self._cel_check = cel_check
         self._database = Database(data_dir / "state.db")
         self._credentials: identity.Credentials | None = None
-        self._handler: Handler | None = None
         self._store: Store | None = None
         self._lock: int | None = None
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._pod_logs: PodLogs | None = None
         self.faults = Faults()
+        self.pod_logs: PodLogs | None = None
         self.url = ""
         self.ca_file = data_dir / "ca.crt"
-
-    @property
-    def pod_logs(self) -> PodLogs | None:
-        """The function that reads containers' logs. A kubelet stand-in sets it."""
-        return self._pod_logs
-
-    @pod_logs.setter
-    def pod_logs(self, hook: PodLogs | None) -> None:
-        self._pod_logs = hook
-        if self._handler is not None:
-            self._handler.pod_logs = hook
 
     async def start(self) -> None:
         """Open the state and listen.
@@ -154,10 +146,10 @@ class ApiServer:
             raise UsageError(f"data folder {self._data_dir}: {error}") from error
         except (sqlite3.Error, msgspec.DecodeError) as error:
             raise UsageError(
-                f"{self._data_dir / 'state.db'} can't be read: {error}; move the file away to start with an "
-                "empty cluster"
+                f"state file {self._data_dir / 'state.db'} can't be read: {error}; "
+                "move it away to start with an empty cluster"
             ) from error
-        store = self._store = Store(self._database, self._history, schema_of)
+        store = self._store = Store(self._database, self._history, get_schema)
         store.restore(*saved)
         server = ServerParts(store, Registry(), self._gates, self._cel_check)
         namespaces.create_initial(server)
@@ -168,27 +160,29 @@ class ApiServer:
             EventExpiry(server),
             QuotaController(server),
         )
-        self._handler = Handler(
-            server, self._credentials.tokens, self.faults, self._bookmark_seconds, self._pod_logs
+        handler = Handler(
+            server, self._credentials.tokens, self.faults, self._bookmark_seconds, lambda: self.pod_logs
         )
-        await self._listen(self._handler, self._credentials)
-        self._tasks = [asyncio.create_task(_keep(each), name=type(each).__name__) for each in controllers]
+        await self._listen(handler, self._credentials)
+        self._tasks = [
+            asyncio.create_task(_run_forever(each), name=type(each).__name__) for each in controllers
+        ]
 
     def _prepare(self) -> identity.Credentials:
         self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._take_lock()
         self._database.open()
-        return identity.load(self._data_dir, self._host)
+        return identity.load_credentials(self._data_dir, self._host)
 
     def _take_lock(self) -> None:
-        # Two servers on one state would use the same revisions twice. The kernel frees the lock when the
-        # process ends.
+        # If two servers used one state, both would assign the same revisions. The kernel frees the lock when
+        # the process ends.
         lock = os.open(self._data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise UsageError(f"data folder {self._data_dir} is in use by another API server") from None
+            raise UsageError(f"data folder {self._data_dir}: another API server uses it") from None
         self._lock = lock
 
     def _free_lock(self) -> None:
@@ -197,12 +191,12 @@ class ApiServer:
             self._lock = None
 
     async def _listen(self, handler: Handler, credentials: identity.Credentials) -> None:
-        # To cancel a handler whose client has gone ends its watch at once. Writes have no await at which a
-        # cancellation could interrupt them.
-        # Bodies are never compressed, as with the real server: a small one can't become a large one.
+        # If a client disconnects, its handler is cancelled, which ends its watch at once. Writes have no await
+        # at which a cancellation could interrupt them. As with the real server, bodies are never decompressed,
+        # so a small body can't become a large one.
         server = web.Server(
             handler,
-            request_factory=_request,
+            request_factory=_make_request,
             handler_cancellation=True,
             access_log=None,
             auto_decompress=False,
@@ -215,9 +209,9 @@ class ApiServer:
             await self._bind(port, credentials)
         except OSError as error:
             if self._port:
-                words = error.strerror if error.errno != errno.EADDRINUSE else "another process listens there"
+                reason = error.strerror if error.errno != errno.EADDRINUSE else "another process uses the port"
                 raise UsageError(
-                    f"can't listen on {self._host}:{port}: {words}; choose another port, or none for a free one"
+                    f"can't listen on {self._host}:{port}: {reason}; choose another port, or 0 for a free one"
                 ) from error
             await self._bind(0, credentials)
         port = self._runner.addresses[0][1]
@@ -226,7 +220,7 @@ class ApiServer:
         await asyncio.to_thread((self._data_dir / "port").write_text, str(port))
 
     def _last_port(self) -> int:
-        # The address stays the same over restarts, so existing kubeconfigs remain valid.
+        # The address does not change at a restart, so existing kubeconfigs stay valid.
         with contextlib.suppress(OSError, ValueError):
             return int((self._data_dir / "port").read_text())
         return 0
@@ -249,7 +243,10 @@ class ApiServer:
         self._free_lock()
 
     def compact(self) -> None:
-        """Forget all past changes now: older watches and pages are answered with 410. For tests of clients."""
+        """Drop the history of changes.
+
+        Watches and pages that need an older revision are then answered with 410. For tests of clients.
+        """
         if self._store is not None:
             self._store.compact()
 
@@ -261,12 +258,12 @@ class ApiServer:
                 to node NAME) or `sa:NAMESPACE:NAME`.
 
         Raises:
-            UsageError: the server was never started, or there is no such user.
+            UsageError: the server was never started, or the user is unknown.
         """
         if self._credentials is None:
             raise UsageError("the API server has not been started")
-        if identity.user_of(user) is None:
-            raise UsageError(f"user {user!r}: use admin, node:NAME, driver:NODE or sa:NAMESPACE:NAME")
+        if identity.parse_user(user) is None:
+            raise UsageError(f"user {user!r}: must be admin, node:NAME, driver:NODE or sa:NAMESPACE:NAME")
         authority = base64.b64encode(self.ca_file.read_bytes()).decode()
         name = "dradriver"
         return {
@@ -279,6 +276,12 @@ class ApiServer:
 
     def write_kubeconfig(self, path: Path, user: str = "admin") -> None:
         """Write a kubeconfig file that only its owner can read. Blocking.
+
+        The file is replaced atomically: if the process dies, either the old file or the new file exists.
+
+        Args:
+            path: the file. Missing parent folders are created.
+            user: see `kubeconfig`.
 
         Raises:
             UsageError: see `kubeconfig`.

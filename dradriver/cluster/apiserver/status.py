@@ -1,16 +1,14 @@
-"""The errors that the server answers: Kubernetes' `Status` objects, raised as exceptions."""
+"""The errors with which the server answers: Kubernetes' `Status` objects, raised as exceptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dradriver.cluster.apiserver.formats.values import Object
 
-GROUP_SUFFIX = "k8s.io"
-
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason among several: Kubernetes' reason (`FieldValueInvalid`), a sentence and the field's path."""
+    """One cause of an error: Kubernetes' reason (`FieldValueInvalid`), a sentence and the field's path."""
 
     reason: str
     message: str
@@ -23,7 +21,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class Subject:
     """The subject of an error: a group and resource (or kind), and a name."""
 
     group: str = ""
@@ -32,19 +30,25 @@ class About:
     uid: str = ""
 
     @property
+    def details(self) -> Object:
+        """The entries of `details` in a Status."""
+        pairs = (("name", self.name), ("group", self.group), ("kind", self.kind), ("uid", self.uid))
+        return {key: value for key, value in pairs if value}
+
+    @property
     def qualified(self) -> str:
         """The resource's name in messages: `resourceclaims.resource.k8s.io`."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
 class StatusError(Exception):
-    """A refusal in the form that the client gets.
+    """A rejection, in the form in which the client gets it.
 
     Attributes:
         code: the HTTP status.
         reason: Kubernetes' reason: `NotFound`, `Conflict`, `Invalid` ...
-        retry_after: seconds for the `Retry-After` header, 0 for none.
-        token: the token with which an expired list can continue, "" for none.
+        retry_after: seconds for the `Retry-After` header; 0: no header.
+        token: the token with which an expired list can continue; "" for none.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class StatusError(Exception):
         code: int,
         reason: str,
         message: str,
-        about: About | None = None,
+        subject: Subject | None = None,
         causes: Sequence[Cause] = (),
         retry_after: int = 0,
         token: str = "",
@@ -61,7 +65,7 @@ class StatusError(Exception):
         self.code = code
         self.reason = reason
         self.message = message
-        self.about = about
+        self.subject = subject
         self.causes = tuple(causes)
         self.retry_after = retry_after
         self.token = token
@@ -75,11 +79,7 @@ class StatusError(Exception):
         }  # fmt: skip
         if not self.reason:
             del body["reason"]
-        details: Object = {}
-        if self.about is not None:
-            about = self.about
-            pairs = (("name", about.name), ("group", about.group), ("kind", about.kind), ("uid", about.uid))
-            details |= {key: value for key, value in pairs if value}
+        details = self.subject.details if self.subject is not None else {}
         if self.causes:
             details["causes"] = [cause.body() for cause in self.causes]
         if self.retry_after:
@@ -89,11 +89,15 @@ class StatusError(Exception):
         return body
 
 
-def success(about: About) -> Object:
+def success(subject: Subject) -> Object:
     """Return the `Status` that answers a delete."""
-    pairs = (("name", about.name), ("group", about.group), ("kind", about.kind), ("uid", about.uid))
-    details = {key: value for key, value in pairs if value}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": subject.details,
+    }
 
 
 def bad_request(message: str) -> StatusError:
@@ -102,30 +106,30 @@ def bad_request(message: str) -> StatusError:
 
 
 def unauthorized() -> StatusError:
-    """Return a 401: there is no valid token."""
+    """Return a 401: the request has no valid token."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def forbidden(about: About, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+def forbidden(subject: Subject, detail: str, causes: Sequence[Cause] = ()) -> StatusError:
     """Return a 403: the user lacks the permission."""
-    name = f' "{about.name}"' if about.name else ""
-    return StatusError(403, "Forbidden", f"{about.qualified}{name} is forbidden: {why}", about, causes)
+    name = f' "{subject.name}"' if subject.name else ""
+    return StatusError(403, "Forbidden", f"{subject.qualified}{name} is forbidden: {detail}", subject, causes)
 
 
-def not_found(about: About) -> StatusError:
-    """Return a 404: there is no such object."""
-    return StatusError(404, "NotFound", f'{about.qualified} "{about.name}" not found', about)
+def not_found(subject: Subject) -> StatusError:
+    """Return a 404: the object does not exist."""
+    return StatusError(404, "NotFound", f'{subject.qualified} "{subject.name}" not found', subject)
 
 
 def no_such_path() -> StatusError:
     """Return a 404: nothing is served at this path."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource", About())
+    return StatusError(404, "NotFound", "the server could not find the requested resource", Subject())
 
 
 def method_not_allowed() -> StatusError:
     """Return a 405: the path exists, the verb does not."""
     message = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", message, About())
+    return StatusError(405, "MethodNotAllowed", message, Subject())
 
 
 def not_acceptable(supported: str) -> StatusError:
@@ -134,9 +138,9 @@ def not_acceptable(supported: str) -> StatusError:
     return StatusError(406, "NotAcceptable", message)
 
 
-def too_large(why: str = "limit is 3145728") -> StatusError:
+def too_large(detail: str = "limit is 3145728") -> StatusError:
     """Return a 413: the request, or the object that it would store, is too large."""
-    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {detail}")
 
 
 def unsupported_media_type(supported: str) -> StatusError:
@@ -145,21 +149,21 @@ def unsupported_media_type(supported: str) -> StatusError:
     return StatusError(415, "UnsupportedMediaType", message)
 
 
-def already_exists(about: About) -> StatusError:
+def already_exists(subject: Subject) -> StatusError:
     """Return a 409: the name is taken."""
-    return StatusError(409, "AlreadyExists", f'{about.qualified} "{about.name}" already exists', about)
+    return StatusError(409, "AlreadyExists", f'{subject.qualified} "{subject.name}" already exists', subject)
 
 
-def conflict(about: About, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+def conflict(subject: Subject, detail: str, causes: Sequence[Cause] = ()) -> StatusError:
     """Return a 409: the object differs from the client's assumption."""
-    message = f'Operation cannot be fulfilled on {about.qualified} "{about.name}": {why}'
-    return StatusError(409, "Conflict", message, about, causes)
+    message = f'Operation cannot be fulfilled on {subject.qualified} "{subject.name}": {detail}'
+    return StatusError(409, "Conflict", message, subject, causes)
 
 
-def stale(about: About) -> StatusError:
-    """Return a 409: the resourceVersion in the request is not the stored one."""
-    why = "the object has been modified; please apply your changes to the latest version and try again"
-    return conflict(about, why)
+def stale(subject: Subject) -> StatusError:
+    """Return a 409: the resourceVersion in the request is not the stored resourceVersion."""
+    detail = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(subject, detail)
 
 
 def expired(message: str) -> StatusError:
@@ -167,7 +171,7 @@ def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
 
-def invalid(kind: About, causes: Sequence[Cause]) -> StatusError:
+def invalid(kind: Subject, causes: Sequence[Cause]) -> StatusError:
     """Return a 422 that lists all rules that the object breaks. `kind` names the kind, not the resource."""
     lines = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     listed = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
@@ -175,6 +179,6 @@ def invalid(kind: About, causes: Sequence[Cause]) -> StatusError:
     return StatusError(422, "Invalid", message, kind, causes)
 
 
-def internal(why: str) -> StatusError:
-    """Return a 500: a fault of the server, or one that a test injected."""
-    return StatusError(500, "InternalError", f"Internal error occurred: {why}", None, [Cause("", why)])
+def internal(detail: str) -> StatusError:
+    """Return a 500: a fault of the server, or a fault that a test injected."""
+    return StatusError(500, "InternalError", f"Internal error occurred: {detail}", None, [Cause("", detail)])

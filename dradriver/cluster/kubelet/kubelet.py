@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,17 @@ _FOLDERS = ("plugins", "plugins_registry", "cdi", "pods")
 
 
 class Kubelet:
-    """The kubelet of one node: `await start()`, later `await stop()`. It can start again over the same folder.
+    """The kubelet of one node: `await start()`, later `await stop()`.
 
-    If the process is killed at any point, the next start over the same folder ends the containers that were
-    left, and continues with the claims that its checkpoint names.
+    A kubelet can start again with the same folder.
+
+    If the process is killed at any point, the next start with the same folder ends the remaining containers,
+    and continues with the claims in the checkpoint.
 
     Attributes:
         node: the node's name.
-        plugins, registry, cdi: the folders for drivers: their sockets and data, their registration sockets,
-            their CDI specs.
+        plugins, registry, cdi: the drivers' folders for sockets and data, for registration sockets, and for CDI
+            specs.
     """
 
     def __init__(
@@ -47,22 +49,16 @@ class Kubelet:
         directory: Path,
         runtime: Runtime,
         *,
-        slice_cleanup_seconds: float = 30.0,
-        prepare_timeout: float = 45.0,
-        labels: Mapping[str, str] | None = None,
         timings: Timings | None = None,
     ) -> None:
-        """Describe a kubelet. Nothing happens before `start`.
+        """Create a kubelet that does not run yet. `start` starts it.
 
         Args:
-            client: the API server, as the node's user or an administrator.
-            node_name: the node.
-            directory: the node's own folder (`DIR/nodes/NODE`), created if missing.
+            client: client of the API server, with the identity of the node or of an administrator.
+            node_name: name of the node.
+            directory: the node's own folder (`DIR/nodes/NODE`); created if it is missing.
             runtime: the container runtime.
-            slice_cleanup_seconds: a driver that is away for this long loses its ResourceSlices.
-            prepare_timeout: the limit of one prepare or unprepare call, in seconds.
-            labels: labels of the node, in addition to those that every node has.
-            timings: all other times; the two above take precedence.
+            timings: time limits and intervals; by default the values of Kubernetes 1.37.
         """
         times = timings or Timings()
         self.node = node_name
@@ -71,9 +67,7 @@ class Kubelet:
         self._runtime = runtime
         self._owner = str(self._directory)
         self._client = client
-        self._node_object = NodeObject(
-            client, node_name, labels=labels or {}, runtime=runtime.name, period=times.heartbeat
-        )
+        self._node_object = NodeObject(client, node_name, runtime=runtime.name, period=times.heartbeat)
         health = HealthCache()
         self._claims = ClaimManager(client, self._directory / "dra_manager_state", self._plugin_for)
         self._events = EventRecorder(client, "kubelet", node_name)
@@ -91,21 +85,29 @@ class Kubelet:
         self._pods = PodManager(tools, node_name)
         self._store = PluginStore(
             lambda driver: wipe_slices(client, node_name, driver),
-            wipe_seconds=slice_cleanup_seconds,
-            call_timeout=prepare_timeout,
+            wipe_seconds=times.slice_cleanup,
+            call_timeout=times.call,
             health=health,
-            usable=lambda _driver: self._pods.look_again(),
-            health_changed=self._pods.health_changed,
+            on_usable=lambda _driver: self._pods.retry_now(),
+            on_health_changed=self._pods.on_health_changed,
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
 
+    @property
+    def failure(self) -> str:
+        """The background task that failed because of a defect, with its error; empty if none failed."""
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()):
+                return f"{task.get_name()}: {error!r}"
+        return ""
+
     async def start(self) -> None:
-        """Create the folders and the Node, end the containers of an earlier run, and start work.
+        """Create the folders and the Node, end the containers of an earlier run, and start all tasks.
 
         Raises:
             UsageError: the folder can't be used.
-            DraError: the API server refused the Node.
+            DraError: the API server rejected the Node.
         """
         try:
             await asyncio.to_thread(self._make_folders)
@@ -117,7 +119,7 @@ class Kubelet:
         await self._stack.enter_async_context(self._events)
         work: list[tuple[str, Coroutine[Any, Any, None]]] = [
             ("heartbeat", self._node_object.run()),
-            # No driver has registered yet, and some may never return.
+            # No driver has registered yet, and drivers of an earlier run may never register again.
             ("wipe slices", wipe_slices(self._client, self.node)),
             ("registration", RegistryWatcher(self.registry, self._store).run()),
             ("pods", self._pods.run()),
@@ -128,7 +130,7 @@ class Kubelet:
         _log.info("node %s is ready: %s", self.node, self._runtime.describe())
 
     async def stop(self) -> None:
-        """End the containers and all tasks. Claims stay prepared. Safe to call twice."""
+        """End the containers and all tasks. Claims stay prepared. It is safe to call this twice."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -145,10 +147,17 @@ class Kubelet:
         follow: bool,  # noqa: FBT001 - the hook's form
         tail: int | None,
     ) -> AsyncIterator[bytes]:
-        """Yield the output of a container: the API server's `pod_logs` hook.
+        """Yield the output of a container. The API server calls this as its `pod_logs`.
+
+        Args:
+            namespace: the pod's namespace.
+            pod: the pod's name.
+            container: the container's name.
+            follow: whether to continue until the container ends.
+            tail: number of last lines to yield; None: all lines.
 
         Raises:
-            NotFoundError: there is no such pod on this node, or no such container in it.
+            NotFoundError: the pod is not on this node, or it does not have the container.
             UsageError: the container has not started yet.
         """
         return await self._pods.logs(namespace, pod, container, follow, tail)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -24,26 +23,23 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 class NodeObject:
     """Creates and renews one Node and its lease."""
 
-    def __init__(
-        self, client: Client, name: str, *, labels: Mapping[str, str], runtime: str, period: float
-    ) -> None:
+    def __init__(self, client: Client, name: str, *, runtime: str, period: float) -> None:
         self._client = client
         self._name = name
         self._labels = {
             "kubernetes.io/hostname": name,
             "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": _architecture(),
-            **labels,
+            "kubernetes.io/arch": _read_architecture(),
         }
         self._runtime = runtime
         self._period = period
         self._ready_since = datetime.now(UTC)
 
     async def register(self) -> None:
-        """Create the node, or update an existing one. Labels are added, none is removed.
+        """Create the node, or update an existing node. Labels are added, but never removed.
 
         Raises:
-            DraError: the API server refused.
+            DraError: the API server rejected the node.
         """
         body = {"metadata": {"name": self._name, "labels": self._labels}}
         try:
@@ -56,7 +52,10 @@ class NodeObject:
         )
 
     async def run(self) -> None:
-        """Renew the lease and the Ready condition until cancelled. A deleted Node is created again."""
+        """Renew the lease and the Ready condition until cancelled.
+
+        If the Node is deleted, it is created again.
+        """
         while True:
             try:
                 await self._heartbeat()
@@ -97,7 +96,7 @@ class NodeObject:
         )
 
     def _status(self) -> dict[str, Any]:
-        amounts = {"cpu": str(os.cpu_count() or 1), "memory": f"{_memory_kib()}Ki", "pods": "110"}
+        amounts = {"cpu": str(os.cpu_count() or 1), "memory": f"{_read_memory_kib()}Ki", "pods": "110"}
         release = platform.release()
         return {
             "capacity": amounts,
@@ -108,8 +107,8 @@ class NodeObject:
                 {"type": "Hostname", "address": self._name},
             ],
             "nodeInfo": {
-                "architecture": _architecture(),
-                "bootID": _boot_id(),
+                "architecture": _read_architecture(),
+                "bootID": _read_boot_id(),
                 "containerRuntimeVersion": f"{self._runtime}://embedded",
                 "kernelVersion": release,
                 "kubeProxyVersion": "",
@@ -133,16 +132,16 @@ class NodeObject:
         ]
 
 
-def _architecture() -> str:
+def _read_architecture() -> str:
     machine = platform.machine()
     return _ARCHITECTURES.get(machine, machine)
 
 
-def _memory_kib() -> int:
+def _read_memory_kib() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
 
 
-def _boot_id() -> str:
+def _read_boot_id() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123 - one line of procfs
             return file.read().strip()

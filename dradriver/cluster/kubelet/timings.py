@@ -7,19 +7,22 @@ __all__ = ["Timings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """Time limits and intervals. The defaults are those of Kubernetes 1.37 unless noted.
+    """Time limits and intervals.
+
+    The defaults are the values of Kubernetes 1.37, unless the description of an attribute gives a difference.
 
     Attributes:
-        slice_cleanup: a driver without connection for this long loses its ResourceSlices.
+        slice_cleanup: time without a connection after which a driver's ResourceSlices are deleted.
         call: the limit of one prepare or unprepare call.
-        retry: the wait after a failed step of a pod (`backOffPeriod`). Kubernetes retries a failed prepare only
-            at the pod's next resync, up to 90 s later, which is too long on a laptop. A driver that connects
-            ends the wait too.
+        retry: the time between a failed step of a pod and its retry (`backOffPeriod`). Kubernetes retries a
+            failed prepare only at the pod's next resync, up to 90 s later, which is too long on a laptop. The
+            wait also ends when a driver connects.
         resync: the longest time between two checks of a pod.
         reconcile: the time between two searches for claims of pods that are gone.
         restart: the first backoff of a container that fails.
         heartbeat: the time between two renewals of the node's lease.
-        stop_grace: the grace period of containers when the kubelet itself stops. (Kubernetes lets them run.)
+        stop_grace: the grace period of containers when the kubelet itself stops. In Kubernetes, these
+            containers continue to run.
     """
 
     slice_cleanup: float = 30.0

@@ -1,9 +1,9 @@
 """Container runtimes of the kubelet stand-in: podman, runc alone, or a plain process.
 
-Law of this package: it starts, stops and removes containers with given CDI devices, and knows nothing of pods,
-claims or the API server. Every runtime describes itself (`describe()`), leaves no mount, process or cgroup
-behind after a container is gone, and can remove the containers of an earlier run (`clean()`), whenever that run
-was killed.
+Law of this package: it starts, stops and removes containers with given CDI devices, and must not know pods,
+claims or the API server. Every runtime must describe itself (`describe()`). After a container is gone, no
+mount, process or cgroup of it may remain. Every runtime must be able to remove the containers of an earlier run
+(`clean()`), regardless of when that run was killed.
 
 | module | contents |
 |---|---|

@@ -1,6 +1,7 @@
 """Applies CDI edits to an OCI runtime configuration, as container runtimes do (Go package `pkg/cdi`).
 
-Pure, except that device nodes are looked up on the host, because a spec may omit values that the host has.
+The functions are pure, except that they look up device nodes on the host, because a CDI spec may omit the type,
+numbers and permissions of a device node.
 """
 
 import os
@@ -13,7 +14,7 @@ from typing import Any
 from dradriver.cluster.runtime.base import ContainerStartError
 from dradriver.model.cdi import ContainerEdits, DeviceNode, Hook, Mount
 
-__all__ = ["HostNode", "apply_edits", "host_node"]
+__all__ = ["HostNode", "apply_edits", "read_host_node"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,11 @@ class HostNode:
     gid: int
 
 
-def host_node(path: str) -> HostNode:
+def read_host_node(path: str) -> HostNode:
     """Return the device node at `path`. Symbolic links are not followed, as in container runtimes.
 
     Raises:
-        ContainerStartError: it does not exist, or is not a device node.
+        ContainerStartError: `path` does not exist, or is not a device node.
     """
     try:
         status = os.lstat(path)
@@ -54,40 +55,40 @@ def host_node(path: str) -> HostNode:
 
 
 def apply_edits(
-    config: dict[str, Any], edits: ContainerEdits, look_up: Callable[[str], HostNode] = host_node
+    config: dict[str, Any], edits: ContainerEdits, look_up: Callable[[str], HostNode] = read_host_node
 ) -> None:
     """Add the edits to an OCI configuration that has `process`, `mounts` and `linux`.
 
     Raises:
-        ContainerStartError: a device node that the edits rely on is not on the host.
+        ContainerStartError: the edits refer to a device node that does not exist on the host.
     """
     process, linux = config["process"], config["linux"]
-    # A variable that is set again keeps its place.
+    # If a variable is set again, it keeps its position.
     variables = {entry.partition("=")[0]: entry for entry in [*process["env"], *edits.env]}
     process["env"] = list(variables.values())
     for node in edits.device_nodes:
-        device = _device(node, look_up)
+        device = _build_device(node, look_up)
         linux["devices"] = [kept for kept in linux["devices"] if kept["path"] != node.path] + [device]
         if device["type"] in {"b", "c"}:
-            linux["resources"]["devices"].append(_rule(device, node.permissions or "rwm"))
+            linux["resources"]["devices"].append(_build_rule(device, node.permissions or "rwm"))
     for mount in edits.mounts:
         kept_mounts = [kept for kept in config["mounts"] if kept["destination"] != mount.container_path]
-        config["mounts"] = [*kept_mounts, _mount(mount)]
+        config["mounts"] = [*kept_mounts, _build_mount(mount)]
     if edits.mounts:
-        # Outer mounts come first, or they would hide the inner ones.
+        # Outer mounts come first. Otherwise, they would hide the inner mounts.
         config["mounts"].sort(key=lambda each: len(PurePosixPath(each["destination"]).parts))
     for hook in edits.hooks:
-        config.setdefault("hooks", {}).setdefault(hook.hook_name, []).append(_hook(hook))
+        config.setdefault("hooks", {}).setdefault(hook.hook_name, []).append(_build_hook(hook))
     gids = process["user"].setdefault("additionalGids", [])
     gids += [gid for gid in dict.fromkeys(edits.additional_gids) if gid and gid not in gids]
 
 
-def _device(node: DeviceNode, look_up: Callable[[str], HostNode]) -> dict[str, Any]:
-    """Return the OCI device. Values that the spec omits come from the host's node."""
+def _build_device(node: DeviceNode, look_up: Callable[[str], HostNode]) -> dict[str, Any]:
+    """Return the OCI device. If the spec omits values, they come from the host's device node."""
     complete = bool(node.type) and (bool(node.major) or node.type == "p")
     host = None
     if not complete or node.file_mode is None:
-        host = _host(node, look_up, needed=not complete)
+        host = _find_host_node(node, look_up, needed=not complete)
     device: dict[str, Any] = {
         "path": node.path,
         "type": node.type,
@@ -111,7 +112,7 @@ def _device(node: DeviceNode, look_up: Callable[[str], HostNode]) -> dict[str, A
     return {key: value for key, value in device.items() if value is not None}
 
 
-def _host(node: DeviceNode, look_up: Callable[[str], HostNode], *, needed: bool) -> HostNode | None:
+def _find_host_node(node: DeviceNode, look_up: Callable[[str], HostNode], *, needed: bool) -> HostNode | None:
     try:
         return look_up(node.host_path or node.path)
     except ContainerStartError:
@@ -120,16 +121,16 @@ def _host(node: DeviceNode, look_up: Callable[[str], HostNode], *, needed: bool)
         return None
 
 
-def _rule(device: dict[str, Any], access: str) -> dict[str, Any]:
+def _build_rule(device: dict[str, Any], access: str) -> dict[str, Any]:
     return {"allow": True, **{key: device[key] for key in ("type", "major", "minor")}, "access": access}
 
 
-def _mount(mount: Mount) -> dict[str, Any]:
+def _build_mount(mount: Mount) -> dict[str, Any]:
     entry: dict[str, Any] = {"destination": mount.container_path, "source": mount.host_path}
     wanted = {"type": mount.type, "options": list(mount.options)}
     return entry | {key: value for key, value in wanted.items() if value}
 
 
-def _hook(hook: Hook) -> dict[str, Any]:
+def _build_hook(hook: Hook) -> dict[str, Any]:
     entry = {"path": hook.path, "args": list(hook.args), "env": list(hook.env), "timeout": hook.timeout}
     return {key: value for key, value in entry.items() if value not in (None, [])}

@@ -10,23 +10,26 @@ from dradriver.errors import InvalidObjectError
 from dradriver.model.cdi import CdiSpec, ContainerEdits
 from dradriver.model.encoding.codec import decode, from_builtins
 
-__all__ = ["edits_for"]
+__all__ = ["find_edits"]
 
 
-def edits_for(folder: Path, names: Iterable[str]) -> ContainerEdits:
-    """Return the edits of these qualified device names. The edits of each spec precede those of its devices.
+def find_edits(folder: Path, names: Iterable[str]) -> ContainerEdits:
+    """Return the edits of these qualified device names.
+
+    The common edits of a spec come before the edits of its devices.
 
     Raises:
-        ContainerStartError: a name is in no spec of the folder, or in two. The message names broken files.
+        ContainerStartError: a name is in no spec of the folder, or in two specs. The message names broken
+            files.
     """
     wanted = tuple(dict.fromkeys(names))
     if not wanted:
         return ContainerEdits()
-    specs, broken = _read(folder)
+    specs, broken = _read_specs(folder)
     result = ContainerEdits()
     used: set[int] = set()
     for name in wanted:
-        index, device = _find(specs, name, folder, broken)
+        index, device = _find_device(specs, name, folder, broken)
         if index not in used:
             used.add(index)
             result |= specs[index].container_edits
@@ -34,7 +37,9 @@ def edits_for(folder: Path, names: Iterable[str]) -> ContainerEdits:
     return result
 
 
-def _find(specs: list[CdiSpec], name: str, folder: Path, broken: list[str]) -> tuple[int, ContainerEdits]:
+def _find_device(
+    specs: list[CdiSpec], name: str, folder: Path, broken: list[str]
+) -> tuple[int, ContainerEdits]:
     kind, _, device_name = name.partition("=")
     found = [
         (index, device.container_edits)
@@ -44,14 +49,17 @@ def _find(specs: list[CdiSpec], name: str, folder: Path, broken: list[str]) -> t
         if device.name == device_name
     ]
     if len(found) != 1:
-        what = "is in no CDI spec" if not found else f"is in {len(found)} CDI specs"
+        problem = "is in no CDI spec" if not found else f"is in {len(found)} CDI specs"
         hint = f"; unreadable: {'; '.join(broken)}" if broken else ""
-        raise ContainerStartError("CreateContainerError", f"CDI device {name} {what} of {folder}{hint}")
+        raise ContainerStartError("CreateContainerError", f"CDI device {name} {problem} of {folder}{hint}")
     return found[0]
 
 
-def _read(folder: Path) -> tuple[list[CdiSpec], list[str]]:
-    """Return the readable specs and the faults of the others (CDI: a broken file hides no other)."""
+def _read_specs(folder: Path) -> tuple[list[CdiSpec], list[str]]:
+    """Return the readable specs, and the faults of the other files.
+
+    A broken file does not affect other files.
+    """
     specs: list[CdiSpec] = []
     broken: list[str] = []
     for path in sorted(folder.glob("*")):

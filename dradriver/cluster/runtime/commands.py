@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dradriver.cluster.runtime.processes import send
+from dradriver.cluster.runtime.processes import send_signal
 
 __all__ = ["CommandResult", "run"]
 
@@ -16,9 +16,9 @@ class CommandResult:
     """The result of a command.
 
     Attributes:
-        code: its exit code, -1 when it does not exist or took too long.
-        output: its stdout.
-        error: its stderr, or why it did not run.
+        code: the exit code; -1 if the command does not exist or took too long.
+        output: stdout of the command.
+        error: stderr of the command, or why it did not run.
     """
 
     code: int
@@ -27,14 +27,14 @@ class CommandResult:
 
     @property
     def ok(self) -> bool:
-        """Return whether it succeeded."""
+        """Whether the command succeeded."""
         return self.code == 0
 
 
 async def run(
     *argv: str, timeout: float = 60, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> CommandResult:
-    """Run a command to its end. A command that takes longer than `timeout` seconds is killed."""
+    """Run a command to its end. If the command takes longer than `timeout` seconds, it is killed."""
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -53,8 +53,8 @@ async def run(
         return CommandResult(-1, error=f"{argv[0]} took longer than {timeout:g} s")
     finally:
         if process.returncode is None:
-            # Not process.kill(), which may reap the child, so that asyncio would wait for it forever.
-            send([process.pid], signal.SIGKILL)
+            # This is not process.kill(), which may reap the child, so that asyncio would wait for it forever.
+            send_signal([process.pid], signal.SIGKILL)
             await process.wait()
     return CommandResult(
         process.returncode or 0, output.decode(errors="replace"), errors.decode(errors="replace")

@@ -1,10 +1,10 @@
-"""The OCI configuration of a container that sees the host's files."""
+"""Builds the OCI configuration of a container that sees the host's files."""
 
 from typing import Any, Final
 
 from dradriver.cluster.runtime.base import PAUSE, ContainerSpec
 
-__all__ = ["oci_config"]
+__all__ = ["build_oci_config"]
 
 _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CAPABILITIES: Final = [
@@ -17,8 +17,8 @@ _CAPABILITIES: Final = [
 """The capabilities that container engines grant by default."""
 
 
-def oci_config(spec: ContainerSpec) -> dict[str, Any]:
-    """Return the configuration before CDI edits: own namespaces, no network, only the usual devices."""
+def build_oci_config(spec: ContainerSpec) -> dict[str, Any]:
+    """Return the configuration without CDI edits: own namespaces, no network, only the standard devices."""
     env = [f"{name}={value}" for name, value in spec.env.items()]
     if "PATH" not in spec.env:
         env.insert(0, _PATH)
@@ -35,14 +35,14 @@ def oci_config(spec: ContainerSpec) -> dict[str, Any]:
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), _CAPABILITIES),
         },
         "mounts": [
-            _mount("/proc", "proc"),
-            _mount("/dev", "tmpfs", "nosuid", "mode=755", "size=65536k"),
-            _mount("/dev/pts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"),
-            _mount("/dev/shm", "tmpfs", "nosuid", "noexec", "nodev", "mode=1777", "size=65536k"),  # noqa: S108
-            _mount("/sys", "sysfs", "nosuid", "noexec", "nodev", "ro"),
+            _build_mount("/proc", "proc"),
+            _build_mount("/dev", "tmpfs", "nosuid", "mode=755", "size=65536k"),
+            _build_mount("/dev/pts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"),
+            _build_mount("/dev/shm", "tmpfs", "nosuid", "noexec", "nodev", "mode=1777", "size=65536k"),  # noqa: S108
+            _build_mount("/sys", "sysfs", "nosuid", "noexec", "nodev", "ro"),
         ],
         "linux": {
-            # Directly below the root, so that no empty parent remains.
+            # The folder is directly below the root, so that no empty parent folder remains.
             "cgroupsPath": f"/dradriver-{spec.id}",
             "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount")],
             "devices": [],
@@ -51,5 +51,5 @@ def oci_config(spec: ContainerSpec) -> dict[str, Any]:
     }
 
 
-def _mount(destination: str, kind: str, *options: str) -> dict[str, Any]:
+def _build_mount(destination: str, kind: str, *options: str) -> dict[str, Any]:
     return {"destination": destination, "type": kind, "source": kind, "options": list(options)}

@@ -1,4 +1,4 @@
-"""Runs containers with podman, whose own CDI code injects the devices."""
+"""Runs containers with podman. Podman's own CDI code injects the devices."""
 
 import asyncio
 import os
@@ -11,18 +11,19 @@ from typing import Final
 
 from dradriver.cluster.runtime.base import PAUSE, ContainerSpec, ContainerStartError
 from dradriver.cluster.runtime.commands import CommandResult, run
-from dradriver.cluster.runtime.processes import gone
+from dradriver.cluster.runtime.processes import wait_for_exit
 
 __all__ = ["PodmanRuntime", "probe_podman"]
 
 _OWNER: Final = "dradriver.owner"
 _CDI_FOLDER: Final = Path("/var/run/cdi")
 _PODMAN_NPROC: Final = 32768
-"""Podman lowers this limit to at most this value, and fails if the given one is higher (seen with 4.3)."""
+"""Podman's maximum for the limit of processes. Podman 4.3 fails if the given limit is higher."""
 _LOG_LINE: Final = re.compile(rb"\S+ (?:stdout|stderr) ([FP]) (.*?)\n?", re.DOTALL)
-# Podman without --cdi-spec-dir reads /var/run/cdi. In its own mount namespace, that path is the node's folder.
-# On a machine without that folder, it is not created, because a kill would leave it behind. Podman also reads
-# /etc/cdi, and an overlay on /etc, which is invisible outside the namespace, has room for it.
+# If podman does not support --cdi-spec-dir, it reads /var/run/cdi. In podman's own mount namespace, the node's
+# folder is mounted at this path. If the machine does not have /var/run/cdi, the script does not create it,
+# because the folder would remain after a kill. Instead, the script uses /etc/cdi, which podman also reads. It
+# creates /etc/cdi in an overlay on /etc, which is invisible outside the namespace.
 _IN_NAMESPACE: Final = f"""set -e
 specs=$1 scratch=$2
 shift 2
@@ -42,8 +43,9 @@ exec "$@"
 class PodmanRuntime:
     """Runs each container with `podman run`, detached.
 
-    An image that podman has is used; none is pulled. For any other image, the container sees the files of this
-    machine. Its changes go to an overlay that is discarded.
+    If podman already has an image, the image is used. Images are never pulled. If podman does not have the
+    image, the container sees the files of this machine. Changes to these files go to an overlay that is
+    discarded.
     """
 
     name = "podman"
@@ -57,16 +59,16 @@ class PodmanRuntime:
         """Return one sentence for the user."""
         return f"containers are run by podman {self._version}, which injects the CDI devices itself; no network"
 
-    async def notice(self, image: str) -> str:
+    async def describe_image_use(self, image: str) -> str:
         """Return a note if the machine's own files replace the image."""
-        if not image or await self._has(image):
+        if not image or await self._has_image(image):
             return ""
         return (
             f"image {image} is not on this machine and none is pulled: the container sees the machine's own "
-            "files, its changes are thrown away"
+            "files, its changes are discarded"
         )
 
-    def text_of(self, line: bytes) -> bytes:
+    def parse_log_line(self, line: bytes) -> bytes:
         """Return the text of a log line of the form `TIME STREAM F|P TEXT`; P is a part without a line end."""
         match = _LOG_LINE.fullmatch(line)
         if match is None:
@@ -77,10 +79,11 @@ class PodmanRuntime:
         """Start the container.
 
         Raises:
-            ContainerStartError: podman's message; for CDI devices that it can't resolve, with a hint.
+            ContainerStartError: podman failed. The message is podman's message, with a hint if it can't resolve
+                CDI devices.
         """
         conmon = spec.folder / "conmon.pid"
-        image = await self._has(spec.image) if spec.image else False
+        image = await self._has_image(spec.image) if spec.image else False
         argv = [
             "podman",
             *self._flags,
@@ -99,12 +102,12 @@ class PodmanRuntime:
         outcome = await run(*argv)
         if not outcome.ok:
             await self._podman("rm", "--force", "--ignore", "--time", "0", spec.id)
-            raise _start_error(outcome)
+            raise _to_start_error(outcome)
         pid = int((await asyncio.to_thread(conmon.read_text)).strip())
         return PodmanContainer(self._flags, spec.id, outcome.output.strip(), pid)
 
     async def clean(self, owner: str) -> None:
-        """Remove the owner's containers, running or not."""
+        """Remove the owner's containers, whether they run or not."""
         listed = await self._podman("ps", "--all", "--quiet", "--filter", f"label={_OWNER}={owner}")
         if ids := listed.output.split():
             await self._podman("rm", "--force", "--ignore", "--time", "0", *ids)
@@ -119,7 +122,7 @@ class PodmanRuntime:
             "--label",
             f"{_OWNER}={spec.owner}",
         ]
-        options += _limits()
+        options += _limit_options()
         if spec.hostname:
             options += ["--hostname", spec.hostname]
         if spec.working_dir:
@@ -130,7 +133,7 @@ class PodmanRuntime:
             options += ["--device", device]
         return options
 
-    async def _has(self, image: str) -> bool:
+    async def _has_image(self, image: str) -> bool:
         return (await self._podman("image", "exists", image)).ok
 
     async def _podman(self, *argv: str) -> CommandResult:
@@ -138,7 +141,7 @@ class PodmanRuntime:
 
 
 class PodmanContainer:
-    """A container that podman runs. Its monitor conmon lives as long as the container."""
+    """A container that podman runs. The monitor process conmon runs as long as the container."""
 
     def __init__(self, flags: tuple[str, ...], name: str, podman_id: str, conmon: int) -> None:
         self.id = f"podman://{podman_id}"
@@ -148,12 +151,12 @@ class PodmanContainer:
 
     async def wait(self) -> int:
         """Return the exit code and remove the container from podman's list."""
-        await gone(self._conmon)
-        # Conmon is gone, so this returns at once.
+        await wait_for_exit(self._conmon)
+        # Conmon is gone, so this call returns at once.
         outcome = await run("podman", *self._flags, "wait", self._name)
         await run("podman", *self._flags, "rm", "--force", "--ignore", "--time", "0", self._name)
         code = outcome.output.strip()
-        # Another process removed it, so it ended by SIGKILL.
+        # Another process removed the container, so it ended by SIGKILL.
         return int(code) if code.lstrip("-").isdigit() else 137
 
     async def stop(self, grace_seconds: float) -> None:
@@ -162,11 +165,11 @@ class PodmanContainer:
         await run(
             "podman", *self._flags, "stop", "--ignore", "--time", str(grace), self._name, timeout=grace + 30
         )
-        await gone(self._conmon)
+        await wait_for_exit(self._conmon)
 
 
-def _limits() -> list[str]:
-    """Return limits that need no CAP_SYS_RESOURCE: podman's defaults are higher than those of many machines."""
+def _limit_options() -> list[str]:
+    """Return limits that need no CAP_SYS_RESOURCE. Many machines have lower limits than podman's defaults."""
     files = min(1048576, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     processes = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     processes = _PODMAN_NPROC if processes == resource.RLIM_INFINITY else min(_PODMAN_NPROC, processes)
@@ -181,7 +184,7 @@ def _root_and_command(spec: ContainerSpec, *, image: bool) -> list[str]:
     return [*entrypoint, "--pull", "never", spec.image, *spec.argv[1:]]
 
 
-def _start_error(outcome: CommandResult) -> ContainerStartError:
+def _to_start_error(outcome: CommandResult) -> ContainerStartError:
     message = outcome.error.strip().removeprefix("Error: ") or f"podman exited with {outcome.code}"
     if "unresolvable CDI devices" in message:
         message += " (podman 4 reads CDI specs of version 0.3.0 to 0.5.0 only)"
@@ -199,11 +202,11 @@ async def probe_podman() -> tuple[PodmanRuntime | None, str]:
     # `--cdi-spec-dir` came with podman 5; older versions read fixed folders.
     spec_dir = "--cdi-spec-dir" in (await run("podman", "--help")).output
     if not spec_dir and os.geteuid() != 0:
-        return None, f"podman {version} takes CDI specs from fixed folders only, which needs root"
+        return None, f"podman {version} reads CDI specs only from fixed folders, which requires root"
     problem = ""
     for flags in ((), ("--runtime", "runc")):
         outcome = await run(
-            "podman", *flags, "run", "--rm", "--network", "none", *_limits(), "--rootfs", "/:O", "true"
+            "podman", *flags, "run", "--rm", "--network", "none", *_limit_options(), "--rootfs", "/:O", "true"
         )
         if outcome.ok:
             return PodmanRuntime(version, flags, cdi_spec_dir=spec_dir), ""

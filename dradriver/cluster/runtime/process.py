@@ -5,10 +5,11 @@ import contextlib
 import os
 import shutil
 import signal
+from collections.abc import Sequence
 
-from dradriver.cluster.runtime.base import PAUSE, ContainerSpec, ContainerStartError
-from dradriver.cluster.runtime.cdi_specs import edits_for
-from dradriver.cluster.runtime.processes import marked, send
+from dradriver.cluster.runtime.base import PAUSE, ContainerSpec, ContainerStartError, format_rejections
+from dradriver.cluster.runtime.cdi_specs import find_edits
+from dradriver.cluster.runtime.processes import find_processes, send_signal
 
 __all__ = ["ProcessRuntime"]
 
@@ -22,29 +23,32 @@ class ProcessRuntime:
 
     name = "process"
 
+    def __init__(self, rejections: Sequence[str] = ()) -> None:
+        self._rejections = rejections
+
     def describe(self) -> str:
         """Return one sentence for the user."""
         return (
             "containers are plain processes of this machine: they get the environment of their CDI devices, "
-            "but see all of its files and devices"
+            f"but see all files and devices of the machine{format_rejections(self._rejections)}"
         )
 
-    async def notice(self, image: str) -> str:
+    async def describe_image_use(self, image: str) -> str:
         """Return a note that the image is not used."""
         return f"image {image} is not used: the container is a plain process of this machine" if image else ""
 
-    def text_of(self, line: bytes) -> bytes:
-        """Return the line: the log holds the process's output unchanged."""
+    def parse_log_line(self, line: bytes) -> bytes:
+        """Return the line, because the log contains the process's output unchanged."""
         return line
 
     async def start(self, spec: ContainerSpec) -> "PlainProcess":
         """Start the process in its own session.
 
         Raises:
-            ContainerStartError: a CDI device is not known, or the program can't be started.
+            ContainerStartError: a CDI device is unknown, or the program can't be started.
         """
-        edits = await asyncio.to_thread(edits_for, spec.cdi_folder, spec.cdi_devices)
-        # The marks are in the environment, which descendants inherit, so that clean() finds them all.
+        edits = await asyncio.to_thread(find_edits, spec.cdi_folder, spec.cdi_devices)
+        # Descendants inherit the environment. It contains the marks, so clean() finds all descendants.
         env = {
             "PATH": _DEFAULT_PATH,
             "HOSTNAME": spec.hostname,
@@ -74,7 +78,7 @@ class ProcessRuntime:
         return PlainProcess(spec.id, process)
 
     async def clean(self, owner: str) -> None:
-        """Kill every process that carries the owner's mark."""
+        """Kill every process that has the owner's mark in its environment."""
         await _kill_marked(f"{_OWNER}={owner}")
 
 
@@ -88,7 +92,7 @@ class PlainProcess:
         self._reaped = asyncio.create_task(self._reap(), name=f"container {container_id}")
 
     async def wait(self) -> int:
-        """Return the exit code, once the process and all of its descendants are gone."""
+        """Wait until the process and all of its descendants are gone, and return the exit code."""
         return await asyncio.shield(self._reaped)
 
     async def stop(self, grace_seconds: float) -> None:
@@ -102,9 +106,9 @@ class PlainProcess:
         await self.wait()
 
     def _send(self, number: signal.Signals) -> None:
-        # Not process.send_signal(), which may reap the child, so that asyncio would miss the exit code.
+        # This is not process.send_signal(), which may reap the child, so that asyncio would miss the exit code.
         if self._process.returncode is None:
-            send([self._process.pid], number)
+            send_signal([self._process.pid], number)
 
     async def _reap(self) -> int:
         code = await self._process.wait()
@@ -113,7 +117,10 @@ class PlainProcess:
 
 
 async def _kill_marked(mark: str) -> None:
-    """Kill until none is left: a process may start another one while the list is read."""
-    while pids := await asyncio.to_thread(marked, mark):
-        send(pids, signal.SIGKILL)
+    """Kill all processes with this mark, until none is left.
+
+    One pass is not enough, because a process may start another while the list of processes is read.
+    """
+    while pids := await asyncio.to_thread(find_processes, mark):
+        send_signal(pids, signal.SIGKILL)
         await asyncio.sleep(0.01)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["gone", "marked", "send"]
+__all__ = ["find_processes", "send_signal", "wait_for_exit"]
 
 _PROC = Path("/proc")
 
 
-async def gone(pid: int) -> None:
-    """Wait until a process that is not a child of this one has ended."""
+async def wait_for_exit(pid: int) -> None:
+    """Wait for the end of a process that is not a child of this process."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -29,14 +29,14 @@ async def gone(pid: int) -> None:
         os.close(handle)
 
 
-def send(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
-    """Send a signal to processes. Processes that are gone are ignored."""
+def send_signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
+    """Send a signal to processes. Processes that no longer exist are ignored."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
-def marked(entry: str) -> list[int]:
+def find_processes(entry: str) -> list[int]:
     """Return the processes that were started with `entry` (`NAME=VALUE`) in their environment."""
     wanted = entry.encode()
     found = []

@@ -1,4 +1,4 @@
-"""Runs containers with runc alone; this module writes the OCI bundle and applies the CDI edits."""
+"""Runs containers with runc alone. This module writes the OCI bundle and applies the CDI edits."""
 
 import asyncio
 import contextlib
@@ -6,26 +6,28 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from dradriver.cluster.runtime.base import ContainerSpec, ContainerStartError
+from dradriver.cluster.runtime.base import ContainerSpec, ContainerStartError, format_rejections
 from dradriver.cluster.runtime.cdi_apply import apply_edits
-from dradriver.cluster.runtime.cdi_specs import edits_for
+from dradriver.cluster.runtime.cdi_specs import find_edits
 from dradriver.cluster.runtime.commands import run
-from dradriver.cluster.runtime.oci import oci_config
+from dradriver.cluster.runtime.oci import build_oci_config
 from dradriver.model.encoding.codec import canonical
 
 __all__ = ["RuncRuntime", "probe_runc"]
 
 _STATE: Final = Path("/run/dradriver-runc")
-"""The folder with runc's state of running containers, one subfolder for each owner."""
+"""The folder in which runc stores the state of running containers, with one subfolder for each owner."""
 
-# The overlay lives in a mount namespace that ends with the container: nothing has to be unmounted. Its upper
-# layer is a tmpfs, because an upper layer can't be on an overlay, and the host's root may be one. `cd -P`
-# resolves symbolic links: runc joins $PWD and the root's path, and rejects the result if it contains a link.
+# The overlay is in a mount namespace that ends with the container, so it need not be unmounted. The upper layer
+# of the overlay is a tmpfs, because an upper layer can't be on another overlay, and the host's root may be an
+# overlay. `cd -P` resolves symbolic links, because runc joins $PWD and the root's path, and rejects the result
+# if it contains a link.
 _RUN: Final = """set -e
 cd -P "$1"
 mkdir -p rootfs
@@ -43,36 +45,37 @@ class RuncRuntime:
 
     name = "runc"
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, rejections: Sequence[str] = ()) -> None:
         self._version = version
+        self._rejections = rejections
 
     def describe(self) -> str:
         """Return one sentence for the user."""
         return (
             f"containers are run by runc {self._version} on an overlay of this machine's files; the CDI edits "
-            "are applied by the embedded kubelet; no network"
+            f"are applied by the embedded kubelet; no network{format_rejections(self._rejections)}"
         )
 
-    async def notice(self, image: str) -> str:
+    async def describe_image_use(self, image: str) -> str:
         """Return a note that the image is not used."""
         if not image:
             return ""
         return (
-            f"image {image} is not used: the container sees the machine's own files, its changes are "
-            "thrown away"
+            f"image {image} is not used: the container sees the machine's own files, its changes are discarded"
         )
 
-    def text_of(self, line: bytes) -> bytes:
-        """Return the line: the log holds the container's output unchanged."""
+    def parse_log_line(self, line: bytes) -> bytes:
+        """Return the line, because the log contains the container's output unchanged."""
         return line
 
     async def start(self, spec: ContainerSpec) -> "RuncContainer":
         """Write the bundle and start the container.
 
         Raises:
-            ContainerStartError: a CDI device is not known, or runc failed (with its message).
+            ContainerStartError: a CDI device is unknown, or runc failed. In this case, the message is runc's
+                message.
         """
-        state = _state_of(spec.owner)
+        state = _state_folder(spec.owner)
         await asyncio.to_thread(_write_bundle, spec, state)
         log = await asyncio.to_thread(os.open, spec.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
         try:
@@ -81,18 +84,18 @@ class RuncRuntime:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # A Ctrl-C in the terminal must reach only this process, which ends the containers in order.
+                # Ctrl-C in the terminal must reach only this process, which then ends the containers in order.
                 start_new_session=True,
             )
         finally:
             os.close(log)
         container = RuncContainer(state, spec.id, process)
-        await _started(spec, process)
+        await _wait_for_start(spec, process)
         return container
 
     async def clean(self, owner: str) -> None:
-        """Kill and remove the owner's containers, and with them their mounts."""
-        state = _state_of(owner)
+        """Kill and remove the owner's containers and their mounts."""
+        state = _state_folder(owner)
         listed = await run("runc", "--root", str(state), "list", "--quiet")
         for container_id in listed.output.split():
             await run("runc", "--root", str(state), "delete", "--force", container_id)
@@ -129,30 +132,30 @@ class RuncContainer:
         await run("runc", "--root", str(self._state), "kill", self._name, name)
 
 
-def _state_of(owner: str) -> Path:
+def _state_folder(owner: str) -> Path:
     return _STATE / sha256(owner.encode()).hexdigest()[:16]
 
 
 def _write_bundle(spec: ContainerSpec, state: Path) -> None:
-    config: dict[str, Any] = oci_config(spec)
-    apply_edits(config, edits_for(spec.cdi_folder, spec.cdi_devices))
+    config: dict[str, Any] = build_oci_config(spec)
+    apply_edits(config, find_edits(spec.cdi_folder, spec.cdi_devices))
     (spec.folder / "config.json").write_bytes(canonical(config))
     state.mkdir(parents=True, exist_ok=True)
 
 
-async def _started(spec: ContainerSpec, process: asyncio.subprocess.Process) -> None:
-    """Wait until runc has written the pid file, which it does once the container's program runs."""
+async def _wait_for_start(spec: ContainerSpec, process: asyncio.subprocess.Process) -> None:
+    """Wait until runc has written the pid file. It writes this file when the container's program runs."""
     pid_file = spec.folder / "pid"
     while not await asyncio.to_thread(pid_file.exists):
         if process.returncode is not None:
             if await asyncio.to_thread(pid_file.exists):
                 return
-            raise ContainerStartError("RunContainerError", await asyncio.to_thread(_reason, spec))
+            raise ContainerStartError("RunContainerError", await asyncio.to_thread(_read_error, spec))
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _reason(spec: ContainerSpec) -> str:
-    """Return the last message of runc's log, or the output of the mounts."""
+def _read_error(spec: ContainerSpec) -> str:
+    """Return the last message of runc's log, or else the output of the mount commands."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return str(json.loads((spec.folder / "error.log").read_text().splitlines()[-1])["msg"])
     with contextlib.suppress(OSError):
@@ -160,15 +163,19 @@ def _reason(spec: ContainerSpec) -> str:
     return "runc gave no reason"
 
 
-async def probe_runc() -> tuple[RuncRuntime | None, str]:
-    """Return a runc that can run a container here, or None and the reason."""
+async def probe_runc(rejections: Sequence[str]) -> tuple[RuncRuntime | None, str]:
+    """Return a runc that can run a container here, or None and the reason.
+
+    Args:
+        rejections: why more complete runtimes were rejected, for the description of the runtime.
+    """
     if os.geteuid() != 0:
-        return None, "runc alone needs root"
+        return None, "runc without podman requires root"
     for tool in ("runc", "unshare", "mount"):
         if await asyncio.to_thread(shutil.which, tool) is None:
             return None, f"{tool} is not installed"
     version = (await run("runc", "--version")).output.partition("\n")[0].removeprefix("runc version ")
-    runtime = RuncRuntime(version)
+    runtime = RuncRuntime(version, rejections)
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="dradriver-probe-"))
     owner = str(folder)
     spec = ContainerSpec(

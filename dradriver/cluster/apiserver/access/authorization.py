@@ -1,7 +1,8 @@
-"""Permissions: an admin may do everything, an identity bound to a node little beyond its own node.
+"""Permissions: only users bound to a node are restricted; all other authenticated users may do everything.
 
-The rules for ResourceSlices are those of the real Node authorizer and NodeRestriction. Other kinds are open to
-every authenticated user, except for writes to the cluster's own objects. There is no RBAC here.
+The rules for ResourceSlices are the rules of the real Node authorizer and NodeRestriction. Every user may read
+all other kinds. A kubelet may write only nodes, pods, events, leases and service accounts. A driver bound to a
+node may write all kinds except nodes, namespaces and device classes. This server has no RBAC.
 """
 
 from dradriver.cluster.apiserver.access.identity import Identity
@@ -19,78 +20,79 @@ _SLICES = "resourceslices"
 def authorize(
     user: Identity, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None
 ) -> None:
-    """Reject a request that a node-bound user may not make.
+    """Reject a request that a user bound to a node may not make.
 
     Args:
         user: the user.
         target: the verb and the resource.
         fields: the field selector of the request.
-        existing: the stored object that the request names, None without one.
+        existing: the stored object that the request names; None if it names none or the object does not exist.
 
     Raises:
-        StatusError: 403.
+        StatusError: 403: the user may not make this request.
     """
     if user.is_admin or not user.node:
         return
     if target.resource.plural == _SLICES:
-        _slices(user, target, fields, existing)
+        _authorize_slices(user, target, fields, existing)
     elif user.is_node:
-        _node(user, target)
+        _authorize_node(user, target)
     elif target.verb not in _READS and target.resource.plural in {"nodes", "namespaces", "deviceclasses"}:
-        raise denied(user, target, "")
+        raise deny(user, target, "")
 
 
-def _slices(
+def _authorize_slices(
     user: Identity, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None
 ) -> None:
     own_only = any(each.path == "spec.nodeName" and each.equal and each.value == user.node for each in fields)
     if target.verb in _SCOPED:
-        # RBAC governs reads of a service account. Reads of a kubelet and all mass deletions are checked here.
+        # In a real cluster, RBAC decides on reads by a service account. This code checks reads by a kubelet and
+        # all deletions of collections.
         if not own_only and (user.is_node or target.verb == "deletecollection"):
-            raise denied(
+            raise deny(
                 user, target, "can only list/watch/deletecollection resourceslices with nodeName field selector"
             )
         return
     named = target.verb in {"update", "patch", "delete"} or (target.verb == "get" and user.is_node)
     # A missing object does not belong to the kubelet's node.
-    hidden = user.is_node if existing is None else _foreign(user, existing)
+    hidden = user.is_node if existing is None else _is_foreign(user, existing)
     if named and hidden:
-        raise denied(user, target, f"no relationship found between node '{user.node}' and this object")
+        raise deny(user, target, f"no relationship found between node '{user.node}' and this object")
 
 
-def _foreign(user: Identity, resource_slice: Object) -> bool:
-    """Return whether a slice is not the user's.
+def _is_foreign(user: Identity, resource_slice: Object) -> bool:
+    """Return whether a slice does not belong to the user, who is bound to a node.
 
-    A slice that several nodes reach belongs to a driver, but not to a kubelet.
+    A slice without a node name is foreign to kubelets, but not to drivers.
     """
     node = dig(resource_slice, "spec", "nodeName")
     return node != user.node and (node is not None or user.is_node)
 
 
-def _node(user: Identity, target: Target) -> None:
+def _authorize_node(user: Identity, target: Target) -> None:
     if target.verb in _READS or target.resource.plural in {"pods", "events", "leases", "serviceaccounts"}:
         return
     if target.resource.plural == "nodes":
         if target.verb == "create" or target.name == user.node:
             return
         raise forbidden(
-            target.resource.about(target.name),
+            target.resource.subject(target.name),
             f'node "{user.node}" is not allowed to modify node "{target.name}"',
         )
-    raise denied(user, target, "")
+    raise deny(user, target, "")
 
 
 def admit_slice(user: Identity, target: Target, obj: Object) -> None:
-    """Reject a new slice of another node, and a kubelet's slice without a node.
+    """Reject a new slice for another node, and a kubelet's new slice without a node name.
 
     Raises:
-        StatusError: 403.
+        StatusError: 403: the slice is rejected.
     """
     bound = user.node and not user.is_admin
-    if bound and target.resource.plural == _SLICES and _foreign(user, obj):
+    if bound and target.resource.plural == _SLICES and _is_foreign(user, obj):
         name = obj["metadata"].get("name", "")
         raise forbidden(
-            target.resource.about(name),
+            target.resource.subject(name),
             "can only create ResourceSlice with the same NodeName as the requesting node",
         )
 
@@ -102,40 +104,40 @@ def admit_pod(user: Identity, target: Target, old: Object, new: Object | None) -
         user: the writer.
         target: the pod.
         old: the stored pod.
-        new: the pod after the write, None for a delete.
+        new: the pod after the write; None for a delete.
 
     Raises:
-        StatusError: 403.
+        StatusError: 403: the write is rejected.
     """
     if not user.is_node or target.resource.storage != PODS:
         return
-    about, node = target.resource.about(target.name), f'node "{user.node}"'
+    subject, node = target.resource.subject(target.name), f'node "{user.node}"'
     if dig(old, "spec", "nodeName") != user.node:
         doing = "delete pods" if new is None else "update pod status for pods"
-        raise forbidden(about, f"{node} can only {doing} with spec.nodeName set to itself")
+        raise forbidden(subject, f"{node} can only {doing} with spec.nodeName set to itself")
     if new is None:
         return
     if new["metadata"].get("labels") != old["metadata"].get("labels"):
-        raise forbidden(about, f"{node} cannot update labels through pod status")
-    for field, said in _NOT_A_KUBELETS.items():
+        raise forbidden(subject, f"{node} cannot update labels through pod status")
+    for field, description in _READ_ONLY_STATUS_FIELDS.items():
         if dig(new, "status", field) != dig(old, "status", field):
-            raise forbidden(about, f"{node} cannot update {said}")
+            raise forbidden(subject, f"{node} cannot update {description}")
 
 
-_NOT_A_KUBELETS = {
+_READ_ONLY_STATUS_FIELDS = {
     "resourceClaimStatuses": "resource claim statues",  # the real server's spelling
     "extendedResourceClaimStatus": "extended resource claim status",
     "nodeAllocatableResourceClaimStatuses": "node allocatable resource claim statuses",
 }
 
 
-def denied(user: Identity, target: Target, reason: str) -> StatusError:
-    """Return a 403 in the words of the real server."""
+def deny(user: Identity, target: Target, reason: str) -> StatusError:
+    """Return a 403 error with the message of the real server."""
     where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
-    why = (
-        f'User "{user.name}" cannot {target.verb} resource "{target.what}" in API group '
+    detail = (
+        f'User "{user.name}" cannot {target.verb} resource "{target.resource_path}" in API group '
         f'"{target.resource.group}" {where}'
     )
     if reason:
-        why += f": node: {reason}" if user.is_node else f": {reason}"
-    return forbidden(target.resource.about(target.name), why)
+        detail += f": node: {reason}" if user.is_node else f": {reason}"
+    return forbidden(target.resource.subject(target.name), detail)

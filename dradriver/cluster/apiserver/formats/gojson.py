@@ -1,9 +1,9 @@
-"""JSON as Go writes it.
+"""Writes JSON as Go does.
 
-The real server compares opaque parameters byte by byte, after its own encoder has changed them in two ways.
-Every answer is compacted and has `<`, `>`, `&`, U+2028 and U+2029 escaped (`compact`). Values that pass through
-a generic map (strategic merge, server-side apply) get sorted keys and Go's numbers (`canonical`). The values in
-a merge patch get sorted keys (`settled`).
+The real server compares opaque parameters byte by byte, but its encoder changes them when it answers. This
+module makes the same changes. In every answer, JSON is compacted, and `<`, `>`, `&`, U+2028 and U+2029 are
+escaped (`compact`). If the server decodes values to a generic map (strategic merge, server-side apply), they
+get sorted keys and Go's number format (`canonicalize`). Values in a merge patch get sorted keys (`normalize`).
 """
 
 import json
@@ -22,7 +22,7 @@ _INT64 = 1 << 63  # larger whole numbers are floats in Go
 
 
 def compact(raw: bytes) -> bytes:
-    """Return the same JSON without insignificant space, escaped as Go does; order and numbers stay."""
+    """Return the same JSON without insignificant spaces, escaped as in Go. Order and numbers stay unchanged."""
     text = raw.decode()
     parts: list[str] = []
     end = 0
@@ -33,25 +33,27 @@ def compact(raw: bytes) -> bytes:
     return "".join(parts).encode()
 
 
-def settled(raw: bytes) -> bytes:
-    """Return the same value as Go writes it after a merge patch.
+def normalize(raw: bytes) -> bytes:
+    """Return the same value in the form that Go writes after a merge patch.
 
-    Keys are sorted, nulls in objects removed, and the text is compacted and escaped. Strings and numbers stay
-    as written.
+    Keys are sorted, nulls in objects are removed, and the text is compacted and escaped. Strings and numbers
+    stay unchanged.
     """
     first = raw.lstrip()[:1]
     if first == b"{":
         members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        kept = {key: settled(bytes(value)) for key, value in members.items() if bytes(value).strip() != b"null"}
-        listed = (_string(key).encode() + b":" + kept[key] for key in sorted(kept, key=str.encode))
+        kept = {
+            key: normalize(bytes(value)) for key, value in members.items() if bytes(value).strip() != b"null"
+        }
+        listed = (_encode_string(key).encode() + b":" + kept[key] for key in sorted(kept, key=str.encode))
         return b"{" + b",".join(listed) + b"}"
     if first == b"[":
         items = msgspec.json.decode(raw, type=list[msgspec.Raw])
-        return b"[" + b",".join(settled(bytes(item)) for item in items) + b"]"
+        return b"[" + b",".join(normalize(bytes(item)) for item in items) + b"]"
     return compact(raw)
 
 
-def canonical(raw: bytes) -> bytes:
+def canonicalize(raw: bytes) -> bytes:
     """Return the same value as Go writes it from a generic map: sorted keys, compact, escaped, Go's numbers."""
     return encode(json.loads(raw)).encode()
 
@@ -59,24 +61,24 @@ def canonical(raw: bytes) -> bytes:
 def encode(value: JsonValue) -> str:
     """Return one generic value as Go's `json.Marshal` writes it."""
     if isinstance(value, dict):
-        members = (f"{_string(key)}:{encode(value[key])}" for key in sorted(value, key=str.encode))
+        members = (f"{_encode_string(key)}:{encode(value[key])}" for key in sorted(value, key=str.encode))
         return "{" + ",".join(members) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(encode, value)) + "]"
     if isinstance(value, str):
-        return _string(value)
+        return _encode_string(value)
     if isinstance(value, float) or (isinstance(value, int) and not -_INT64 <= value < _INT64):
-        return number(float(value))
+        return format_number(float(value))
     return json.dumps(value)
 
 
-def number(value: float) -> str:
-    """Return a float as Go writes it: shortest form, with an exponent below 1e-6 and from 1e21 on."""
+def format_number(value: float) -> str:
+    """Return a float as Go writes it: in the shortest form, with an exponent below 1e-6 and from 1e21."""
     if value == 0:
         return "-0" if str(value).startswith("-") else "0"
     digits = Decimal(repr(value))
     if 1e-6 <= abs(value) < 1e21:
-        return _plain(format(digits, "f"))
+        return _strip_zeros(format(digits, "f"))
     mantissa, exponent = f"{digits.normalize():e}".split("e")
     sign = "-" if exponent.startswith("-") else "+"
     size = exponent.lstrip("+-")
@@ -85,11 +87,11 @@ def number(value: float) -> str:
     return f"{mantissa}e{sign}{size}"
 
 
-def _plain(text: str) -> str:
+def _strip_zeros(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _string(value: str) -> str:
+def _encode_string(value: str) -> str:
     return _escape(json.dumps(value, ensure_ascii=False))
 
 

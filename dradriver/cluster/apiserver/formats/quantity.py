@@ -1,7 +1,8 @@
 """Quantities (`1Gi`, `500m`) as Kubernetes reads and rewrites them.
 
-The server answers the canonical form (`1024Mi` becomes `1Gi`), because Go parses and prints quantities. Amounts
-are integers of 1e-9, rounded up, so that comparisons are exact. Source: apimachinery `pkg/api/resource`.
+The server answers with the canonical form (`1024Mi` becomes `1Gi`), because Go parses and prints quantities.
+Amounts are integers in units of 1e-9, rounded up, so that comparisons are exact. Source: apimachinery
+`pkg/api/resource`.
 """
 
 import re
@@ -9,7 +10,7 @@ from fractions import Fraction
 from math import ceil
 
 NANO = 10**9
-_LONGEST = 400  # characters; no amount needs them, and Python reads no number of 4,300 digits
+_MAX_CHARACTERS = 400  # characters; no amount needs more, and Python rejects numbers with over 4,300 digits
 _NUMBER = re.compile(r"^([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(.*)$")
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -22,7 +23,7 @@ ERROR = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumk
 
 def _split(text: str) -> tuple[Fraction, str]:
     match = _NUMBER.match(text)
-    if match is None or len(text) > _LONGEST:
+    if match is None or len(text) > _MAX_CHARACTERS:
         raise ValueError(ERROR)
     sign, digits, suffix = match.groups()
     value = Fraction(digits if not digits.endswith(".") else digits[:-1])
@@ -39,50 +40,50 @@ def _split(text: str) -> tuple[Fraction, str]:
     return (-value if sign == "-" else value), style
 
 
-def amount(text: str) -> int:
+def parse_amount(text: str) -> int:
     """Return the quantity in units of 1e-9.
 
     Raises:
-        ValueError: it is not a quantity.
+        ValueError: the text is not a quantity.
     """
-    return _nano(_split(text)[0])
+    return _to_nano(_split(text)[0])
 
 
-def _nano(value: Fraction) -> int:
+def _to_nano(value: Fraction) -> int:
     scaled = abs(value) * NANO
     return ceil(scaled) if value >= 0 else -ceil(scaled)
 
 
-def canonical(text: str) -> str:
+def canonicalize(text: str) -> str:
     """Return the quantity as Kubernetes prints it.
 
     Raises:
-        ValueError: it is not a quantity.
+        ValueError: the text is not a quantity.
     """
-    return printed(amount(text), text)
+    return format_amount(parse_amount(text), text)
 
 
-def printed(nano: int, like: str) -> str:
+def format_amount(nano: int, like: str) -> str:
     """Return an amount in units of 1e-9 as Kubernetes prints it.
 
-    The form (binary, decimal, exponent) is that of the text `like`.
+    The result has the form (binary, decimal, exponent) of the text `like`.
     """
     style = _split(like)[1]
     if nano == 0:
         return "0"
     if style == "binary" and abs(nano) >= 1024 * NANO:
-        return _binary(nano)
-    return _scaled(nano, exponent_form=style == "exponent")
+        return _format_binary(nano)
+    return _format_decimal(nano, exponent_form=style == "exponent")
 
 
-def _binary(nano: int) -> str:
+def _format_binary(nano: int) -> str:
     number, power = -(-nano // NANO), 0
     while number % 1024 == 0 and power < len(_BINARY):
         number, power = number // 1024, power + 1
     return f"{number}{_BINARY_NAMES.get(power, '')}"
 
 
-def _scaled(nano: int, *, exponent_form: bool) -> str:
+def _format_decimal(nano: int, *, exponent_form: bool) -> str:
     number, exponent = nano, -9
     while number % 10 == 0:
         number, exponent = number // 10, exponent + 1

@@ -1,8 +1,8 @@
 """Names for JSON values.
 
-The server holds objects as plain dictionaries, because their shape is known from the schema only at run time.
-Two rules hold everywhere: a stored object is never changed (copy it, then change the copy), and bytes that must
-be kept as sent are `msgspec.Raw` leaves.
+The server stores objects as plain dictionaries, because their fields are known only at run time, from the
+schema. Two rules apply everywhere. Code must not change a stored object: it must copy the object and change the
+copy. Bytes that must stay as sent are `msgspec.Raw` leaves.
 """
 
 from collections.abc import Iterable
@@ -17,8 +17,10 @@ Object: TypeAlias = dict[str, Any]
 """A decoded Kubernetes object, or any JSON object in it."""
 
 MAX_DEPTH = 128
-"""The maximum nesting of lists and maps. Functions here call themselves for each level. Go's decoder allows
-10,000 levels; no kind of Kubernetes has a tenth of these.
+"""The maximum nesting of lists and maps.
+
+The limit is low because functions of the server call themselves for each level, and Python's stack is limited.
+Go's decoder allows 10,000 levels.
 """
 
 
@@ -26,7 +28,7 @@ def is_too_deep(value: JsonValue) -> bool:
     """Return whether lists and maps, including those in `Raw` leaves, are nested deeper than `MAX_DEPTH`."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
-        level = [inner for each in level for inner in _inner(each) if isinstance(inner, _NESTING)]
+        level = [inner for each in level for inner in _children(each) if isinstance(inner, _NESTING)]
         if not level:
             return False
     return True
@@ -35,7 +37,7 @@ def is_too_deep(value: JsonValue) -> bool:
 _NESTING = (dict, list, msgspec.Raw)
 
 
-def _inner(value: JsonValue) -> Iterable[JsonValue]:
+def _children(value: JsonValue) -> Iterable[JsonValue]:
     if isinstance(value, msgspec.Raw):
         value = msgspec.json.decode(value)
     if isinstance(value, dict):
@@ -53,7 +55,7 @@ def copy(value: JsonValue) -> JsonValue:
 
 
 def dig(value: JsonValue, *path: str) -> JsonValue:
-    """Return the value at a path of object fields, or None where a step is missing."""
+    """Return the value at a path of object fields, or None if a field of the path is missing."""
     for step in path:
         if not isinstance(value, dict):
             return None

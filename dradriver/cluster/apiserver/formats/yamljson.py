@@ -1,7 +1,8 @@
-"""Converts YAML to JSON within limits: a few hundred bytes of YAML can expand to gigabytes of JSON.
+"""Converts YAML to JSON within limits, because a few hundred bytes of YAML can expand to gigabytes of JSON.
 
-libyaml reads the document as a stream of events, and no function here calls itself. So depth and size are known
-before any value is built, and neither a deep document nor one that contains itself can exhaust the stack.
+libyaml reads the document as a stream of events, so depth and size are known before a value is built. No
+function of this module calls itself, so a document that is deeply nested or contains itself cannot exhaust the
+stack.
 """
 
 import math
@@ -23,29 +24,29 @@ _UINT64: Final = 1 << 64
 
 
 class YamlError(ValueError):
-    """The text is not YAML, or has no equivalent in JSON. The message is that of Go's library."""
+    """The text is not YAML, or has no equivalent in JSON. The message is the message of Go's library."""
 
 
 class TooLargeError(ValueError):
     """The JSON would exceed the size limit of a request."""
 
 
-def to_json(document: bytes, largest: int) -> bytes:
+def to_json(document: bytes, max_bytes: int) -> bytes:
     """Return the JSON of one YAML document. Blocks for up to a second for each MiB.
 
     Args:
-        document: the YAML.
-        largest: the maximum size of the JSON in bytes.
+        document: the YAML text.
+        max_bytes: the maximum size of the JSON in bytes.
 
     Raises:
         YamlError: the document can't be read.
-        TooLargeError: the JSON would have more bytes.
+        TooLargeError: the JSON would have more than `max_bytes` bytes.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    reader = _Reader(largest)
+    reader = _Reader(max_bytes)
     try:
         for event in yaml.parse(document, loader):
-            reader.take(event)
+            reader.read_event(event)
     except yaml.YAMLError as error:
         raise YamlError(str(error)) from error
     return gojson.encode(reader.document).encode()
@@ -63,8 +64,8 @@ class _Scalars(Resolver, SafeConstructor):
         Resolver.__init__(self)
         SafeConstructor.__init__(self)
 
-    def value(self, event: yaml.ScalarEvent) -> JsonValue:
-        """Return the value of a scalar, or `_MERGE`."""
+    def parse(self, event: yaml.ScalarEvent) -> JsonValue:
+        """Return the value of a scalar; `_MERGE` for the merge key `<<`."""
         text = str(event.value)
         tag = event.tag
         if tag is None or tag == "!":
@@ -79,12 +80,12 @@ class _Scalars(Resolver, SafeConstructor):
         if kind == "null":
             return None
         if kind in {"int", "float"}:
-            return self._number(kind, yaml.ScalarNode(tag, text))
+            return self._parse_number(kind, yaml.ScalarNode(tag, text))
         if kind in {"bool", "binary"}:
-            return self._other(kind, yaml.ScalarNode(tag, text))
+            return self._parse_other(kind, yaml.ScalarNode(tag, text))
         raise YamlError(f"could not determine a constructor for the tag {tag!r}")
 
-    def _other(self, kind: str, node: yaml.ScalarNode) -> JsonValue:
+    def _parse_other(self, kind: str, node: yaml.ScalarNode) -> JsonValue:
         try:
             if kind == "bool":
                 return self.construct_yaml_bool(node)
@@ -92,20 +93,20 @@ class _Scalars(Resolver, SafeConstructor):
         except (ConstructorError, KeyError) as error:
             raise YamlError(f"cannot decode {kind} {node.value[:40]!r}") from error
 
-    def _number(self, kind: str, node: yaml.ScalarNode) -> JsonValue:
-        # Go reads a whole number that is too large for an integer as a float, and one that is too large for a
-        # float as a string. It has no numbers to the base of 60.
+    def _parse_number(self, kind: str, node: yaml.ScalarNode) -> JsonValue:
+        # If a whole number is too large for an integer, Go reads it as a float. If it is too large for a float,
+        # Go reads it as a string. Go does not support numbers to the base of 60.
         text = str(node.value)
         if ":" in text:
             return text
         try:
-            made: float = self.construct_yaml_int(node) if kind == "int" else self.construct_yaml_float(node)
-            if isinstance(made, int) and not -_INT64 <= made < _UINT64:
-                made = float(made)
+            number: float = self.construct_yaml_int(node) if kind == "int" else self.construct_yaml_float(node)
+            if isinstance(number, int) and not -_INT64 <= number < _UINT64:
+                number = float(number)
         except (ValueError, OverflowError):
             return text
-        if math.isfinite(made):
-            return made
+        if math.isfinite(number):
+            return number
         if text.lstrip("+-").lower() in {".inf", ".nan"}:
             raise YamlError(f"json: unsupported value: {text}")
         return text
@@ -116,8 +117,11 @@ _LETTERS: Final = {"y": True, "Y": True, "n": False, "N": False}
 
 
 @dataclass(slots=True)
-class _Anchored:
-    """A value with an anchor: its number of values, its size in bytes, and its depth. None while it is read."""
+class _Anchor:
+    """A value with an anchor: the number of values in it, its size in bytes and its height (0 for a scalar).
+
+    While the value is still being read, `complete` is False and the other fields are unset.
+    """
 
     value: JsonValue = None
     count: int = 0
@@ -127,7 +131,7 @@ class _Anchored:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCollection:
     """A list or map that is being read."""
 
     value: list[JsonValue] | Object
@@ -144,30 +148,30 @@ class _Reader:
     """Processes the events of one document.
 
     Attributes:
-        document: the value.
+        document: the value of the document, after all its events.
     """
 
-    def __init__(self, largest: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.document: JsonValue = None
-        self._largest = largest
+        self._max_bytes = max_bytes
         self._scalars = _Scalars()
-        self._open: list[_Open] = []
-        self._anchors: dict[str, _Anchored] = {}
+        self._open_collections: list[_OpenCollection] = []
+        self._anchors: dict[str, _Anchor] = {}
         self._documents = 0
         self._count = 0
         self._aliased = 0
         self._size = 0
 
-    def take(self, event: yaml.Event) -> None:
+    def read_event(self, event: yaml.Event) -> None:
         """Process the next event of the stream."""
         if isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
                 raise YamlError("expected a single document in the stream")
         elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event)
+            self._read_scalar(event)
         elif isinstance(event, yaml.AliasEvent):
-            self._alias(event.anchor)
+            self._read_alias(event.anchor)
         elif isinstance(event, yaml.CollectionStartEvent):
             self._start(event)
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -176,18 +180,18 @@ class _Reader:
     def _grow(self, count: int, size: int) -> None:
         self._count += count
         self._size += size
-        if self._size > self._largest:
+        if self._size > self._max_bytes:
             raise TooLargeError
 
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
-        value = self._scalars.value(event)
+    def _read_scalar(self, event: yaml.ScalarEvent) -> None:
+        value = self._scalars.parse(event)
         size = len(event.value) + 1
         self._grow(1, size)
         if event.anchor is not None:
-            self._anchors[event.anchor] = _Anchored(value, 1, size, 0, complete=True)
-        self._put(value, 0)
+            self._anchors[event.anchor] = _Anchor(value, 1, size, 0, complete=True)
+        self._add(value, 0)
 
-    def _alias(self, name: str | None) -> None:
+    def _read_alias(self, name: str | None) -> None:
         found = self._anchors.get(name or "")
         if found is None:
             raise YamlError(f"unknown anchor '{name}' referenced")
@@ -195,57 +199,61 @@ class _Reader:
             raise YamlError(f"anchor '{name}' value contains itself")
         self._aliased += found.count
         self._grow(found.count, found.size)
-        if self._aliased > 100 and self._count > 1000 and self._aliased > _allowed(self._count) * self._count:
+        if (
+            self._aliased > 100
+            and self._count > 1000
+            and self._aliased > _alias_ratio_limit(self._count) * self._count
+        ):
             raise YamlError("document contains excessive aliasing")
-        if len(self._open) + found.height > MAX_DEPTH:
+        if len(self._open_collections) + found.height > MAX_DEPTH:
             raise YamlError(f"exceeded max depth of {MAX_DEPTH}")
-        self._put(found.value, found.height)
+        self._add(found.value, found.height)
 
     def _start(self, event: yaml.CollectionStartEvent) -> None:
-        if len(self._open) >= MAX_DEPTH:
+        if len(self._open_collections) >= MAX_DEPTH:
             raise YamlError(f"exceeded max depth of {MAX_DEPTH}")
-        above = self._open[-1] if self._open else None
+        above = self._open_collections[-1] if self._open_collections else None
         if above is not None and isinstance(above.value, dict) and not above.has_key:
             raise YamlError("unsupported map key: a key must be a scalar")
         if event.anchor is not None:
-            self._anchors[event.anchor] = _Anchored()
+            self._anchors[event.anchor] = _Anchor()
         value: list[JsonValue] | Object = [] if isinstance(event, yaml.SequenceStartEvent) else {}
-        self._open.append(_Open(value, event.anchor, self._count, self._size))
+        self._open_collections.append(_OpenCollection(value, event.anchor, self._count, self._size))
         self._grow(1, 2)
 
     def _end(self) -> None:
-        done = self._open.pop()
+        done = self._open_collections.pop()
         if isinstance(done.value, dict):
             for merged in done.merged:
                 for key, value in merged.items():
                     done.value.setdefault(key, value)
         if done.anchor is not None:
             count, size = self._count - done.count, self._size - done.size
-            self._anchors[done.anchor] = _Anchored(done.value, count, size, done.height + 1, complete=True)
-        self._put(done.value, done.height + 1)
+            self._anchors[done.anchor] = _Anchor(done.value, count, size, done.height + 1, complete=True)
+        self._add(done.value, done.height + 1)
 
-    def _put(self, value: JsonValue, height: int) -> None:
+    def _add(self, value: JsonValue, height: int) -> None:
         """Add a complete value to its container."""
-        if not self._open:
+        if not self._open_collections:
             if value is _MERGE:
                 value = "<<"
             self.document = value
             return
-        around = self._open[-1]
-        around.height = max(around.height, height)
-        if isinstance(around.value, list):
-            around.value.append("<<" if value is _MERGE else value)
-        elif not around.has_key:
-            around.key, around.has_key = value if value is _MERGE else _key(value), True
+        parent = self._open_collections[-1]
+        parent.height = max(parent.height, height)
+        if isinstance(parent.value, list):
+            parent.value.append("<<" if value is _MERGE else value)
+        elif not parent.has_key:
+            parent.key, parent.has_key = value if value is _MERGE else _to_key(value), True
         else:
-            around.has_key = False
-            if around.key is _MERGE:
-                around.merged += _maps(value)
+            parent.has_key = False
+            if parent.key is _MERGE:
+                parent.merged += _to_maps(value)
             else:
-                around.value[str(around.key)] = "<<" if value is _MERGE else value
+                parent.value[str(parent.key)] = "<<" if value is _MERGE else value
 
 
-def _key(value: JsonValue) -> str:
+def _to_key(value: JsonValue) -> str:
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, (list, dict)):
@@ -253,15 +261,18 @@ def _key(value: JsonValue) -> str:
     return gojson.encode(value)
 
 
-def _maps(value: JsonValue) -> list[Object]:
+def _to_maps(value: JsonValue) -> list[Object]:
     listed = value if isinstance(value, list) else [value]
     if not all(isinstance(each, dict) for each in listed):
         raise YamlError("map merge requires map or sequence of maps as the value")
     return listed
 
 
-def _allowed(count: int) -> float:
-    """Return the share of values that may come from aliases; as in Go's library, less in large documents."""
+def _alias_ratio_limit(count: int) -> float:
+    """Return the maximum share of a document's values that may come from aliases.
+
+    As in Go's library, this limit is lower for large documents.
+    """
     low, high = 400_000, 4_000_000
     if count <= low:
         return 0.99

@@ -1,4 +1,4 @@
-"""Discovery: the served groups, versions and resources, in the old and the aggregated form."""
+"""Builds discovery documents: the served groups, versions and resources, in the old and the aggregated form."""
 
 from collections.abc import Iterable
 
@@ -24,14 +24,18 @@ _SUBRESOURCES: dict[str, tuple[str, tuple[str, ...]]] = {
     "finalize": ("", ("update",)),
     "token": ("TokenRequest", ("create",)),
 }
-_REVIEWS = (
-    ("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-    ("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview"),
+_REVIEWS = tuple(
+    ServedResource(group, "v1", plural, kind, namespaced=False, schema=None)
+    for group, plural, kind in (
+        ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+        ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
+    )
 )
+"""Reviews, which can only be created and are not stored."""
 
 
 def wants_aggregated(accept: str) -> bool:
-    """Return whether a client asks for the aggregated form."""
+    """Return whether a client requests the aggregated form."""
     options = accept.replace(" ", "")
     return any(
         "g=apidiscovery.k8s.io" in clause
@@ -41,23 +45,23 @@ def wants_aggregated(accept: str) -> bool:
     )
 
 
-def api_versions() -> Object:
+def build_api_versions() -> Object:
     """Return /api in the old form."""
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def groups(registry: Registry) -> Object:
+def build_group_list(registry: Registry) -> Object:
     """Return /apis in the old form."""
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
-        "groups": [group(registry, name) for name in _groups(registry) if name],
+        "groups": [build_group(registry, name) for name in _list_versions(registry) if name],
     }
 
 
-def group(registry: Registry, name: str) -> Object | None:
+def build_group(registry: Registry, name: str) -> Object | None:
     """Return /apis/GROUP, or None for a group that is not served."""
-    versions = _groups(registry).get(name)
+    versions = _list_versions(registry).get(name)
     if versions is None:
         return None
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
@@ -70,68 +74,61 @@ def group(registry: Registry, name: str) -> Object | None:
     }
 
 
-def resources(registry: Registry, name: str, version: str) -> Object | None:
+def build_resource_list(registry: Registry, name: str, version: str) -> Object | None:
     """Return /api/v1 or /apis/GROUP/VERSION, or None for a version that is not served."""
-    if version not in _groups(registry).get(name, ()):
+    if version not in _list_versions(registry).get(name, ()):
         return None
-    listed = [entry for each in _served(registry, name, version) for entry in _entries(each)]
-    for review_group, review_version, plural, kind in _REVIEWS:
-        if (review_group, review_version) == (name, version):
-            listed.append(
-                {
-                    "name": plural,
-                    "singularName": kind.lower(),
-                    "namespaced": False,
-                    "kind": kind,
-                    "verbs": ["create"],
-                }
-            )
+    listed = [entry for each in _list_resources(registry, name, version) for entry in _build_entries(each)]
     group_version = f"{name}/{version}" if name else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed}
 
 
-def aggregated(registry: Registry, *, core: bool) -> Object:
+def build_aggregated(registry: Registry, *, core: bool) -> Object:
     """Return /api or /apis in the aggregated form."""
-    names = [name for name in _groups(registry) if (name == "") == core]
+    names = [name for name in _list_versions(registry) if (name == "") == core]
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [_aggregated_group(registry, name) for name in names],
+        "items": [_build_aggregated_group(registry, name) for name in names],
     }
 
 
-def _groups(registry: Registry) -> dict[str, list[str]]:
+def _list_versions(registry: Registry) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    served = [(each.group, each.version) for each in registry.all()] + [(each[0], each[1]) for each in _REVIEWS]
-    for name, version in served:
-        versions = found.setdefault(name, [])
-        if version not in versions:
-            versions.append(version)
+    for each in (*registry.all(), *_REVIEWS):
+        versions = found.setdefault(each.group, [])
+        if each.version not in versions:
+            versions.append(each.version)
     return found
 
 
-def _served(registry: Registry, name: str, version: str) -> Iterable[ServedResource]:
-    found = (each for each in registry.all() if (each.group, each.version) == (name, version))
-    return sorted(found, key=lambda each: each.plural)
+def _list_resources(registry: Registry, name: str, version: str) -> Iterable[ServedResource]:
+    found = [each for each in registry.all() if (each.group, each.version) == (name, version)]
+    reviews = [each for each in _REVIEWS if (each.group, each.version) == (name, version)]
+    return sorted(found, key=lambda each: each.plural) + reviews
 
 
-def _entries(resource: ServedResource) -> list[Object]:
+def _list_verbs(resource: ServedResource) -> list[str]:
+    return ["create"] if resource in _REVIEWS else list(VERBS)
+
+
+def _build_entries(resource: ServedResource) -> list[Object]:
     entry: Object = {
         "name": resource.plural,
         "singularName": resource.singular or resource.kind.lower(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": list(VERBS),
+        "verbs": _list_verbs(resource),
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    return [entry, *(_subresource(resource, each) for each in resource.subresources)]
+    return [entry, *(_build_subresource(resource, each) for each in resource.subresources)]
 
 
-def _subresource(resource: ServedResource, name: str) -> Object:
+def _build_subresource(resource: ServedResource, name: str) -> Object:
     kind, verbs = _SUBRESOURCES[name]
     return {
         "name": f"{resource.plural}/{name}",
@@ -142,14 +139,14 @@ def _subresource(resource: ServedResource, name: str) -> Object:
     }
 
 
-def _aggregated_group(registry: Registry, name: str) -> Object:
+def _build_aggregated_group(registry: Registry, name: str) -> Object:
     versions = [
         {
             "version": version,
             "freshness": "Current",
-            "resources": _aggregated_resources(registry, name, version),
+            "resources": _build_aggregated_resources(registry, name, version),
         }
-        for version in _groups(registry)[name]
+        for version in _list_versions(registry)[name]
     ]
     return {
         "metadata": {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None},
@@ -157,35 +154,27 @@ def _aggregated_group(registry: Registry, name: str) -> Object:
     }
 
 
-def _aggregated_resources(registry: Registry, name: str, version: str) -> list[Object]:
+def _build_aggregated_resources(registry: Registry, name: str, version: str) -> list[Object]:
     found = []
-    for each in _served(registry, name, version):
-        subresources = []
-        for subresource in each.subresources:
-            kind, verbs = _SUBRESOURCES[subresource]
-            response = {"group": each.group, "version": each.version, "kind": kind or each.kind}
-            subresources.append({"subresource": subresource, "responseKind": response, "verbs": list(verbs)})
-        found.append(
-            {
-                "resource": each.plural,
-                "responseKind": {"group": each.group, "version": each.version, "kind": each.kind},
-                "scope": "Namespaced" if each.namespaced else "Cluster",
-                "singularResource": each.singular or each.kind.lower(),
-                "verbs": list(VERBS),
+    for each in _list_resources(registry, name, version):
+        entry: Object = {
+            "resource": each.plural,
+            "responseKind": {"group": each.group, "version": each.version, "kind": each.kind},
+            "scope": "Namespaced" if each.namespaced else "Cluster",
+            "singularResource": each.singular or each.kind.lower(),
+            "verbs": _list_verbs(each),
+        }
+        if each not in _REVIEWS:
+            entry |= {
                 "shortNames": list(each.short_names),
                 "categories": list(each.categories),
-                "subresources": subresources,
+                "subresources": [_build_aggregated_subresource(each, key) for key in each.subresources],
             }
-        )
-    for group_name, group_version, plural, kind in _REVIEWS:
-        if (group_name, group_version) == (name, version):
-            found.append(
-                {
-                    "resource": plural,
-                    "responseKind": {"group": name, "version": version, "kind": kind},
-                    "scope": "Cluster",
-                    "singularResource": kind.lower(),
-                    "verbs": ["create"],
-                }
-            )
+        found.append(entry)
     return found
+
+
+def _build_aggregated_subresource(resource: ServedResource, name: str) -> Object:
+    kind, verbs = _SUBRESOURCES[name]
+    response = {"group": resource.group, "version": resource.version, "kind": kind or resource.kind}
+    return {"subresource": name, "responseKind": response, "verbs": list(verbs)}

@@ -1,8 +1,8 @@
 """Feature gates: their defaults in Kubernetes 1.37, and the settings of a user.
 
-If a gate is off, the server drops the fields that it guards, unless the stored object already uses them. Gates
-that 1.37 locks can be changed here, to imitate older and newer clusters. `DynamicResourceAllocation` is the
-exception: nothing here works without it.
+If a gate is off, the server drops the fields that the gate guards, unless the stored object already uses these
+fields. Users can change gates that Kubernetes 1.37 locks, to imitate older and newer clusters. Only
+`DynamicResourceAllocation` cannot be changed, because the embedded cluster does not work without it.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ REQUIRES: Mapping[str, tuple[str, ...]] = {
     "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus",),
 }
 ALWAYS_ON: Final = "DynamicResourceAllocation"
-_WORDS = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +72,35 @@ class FeatureGates:
 
     @classmethod
     def parse(cls, text: str) -> "FeatureGates":
-        """Read `DRAPartitionableDevices=false,DRADeviceCompatibilityGroups=true`.
+        """Parse the value of a `--feature-gates` option.
+
+        Args:
+            text: pairs `NAME=true` or `NAME=false`, separated by commas; empty for the defaults.
+
+        Returns:
+            All gates, with the given settings.
 
         Raises:
-            UsageError: a gate is unknown, misses its value, needs another one that is off, or is always on.
+            UsageError: a gate is unknown, has no value, requires another gate that is off, or is always on.
         """
         settings: dict[str, bool] = {}
         for entry in filter(None, (part.strip() for part in text.split(","))):
             gate, equals, value = entry.partition("=")
-            if not equals or value.lower() not in _WORDS:
+            if not equals or value.lower() not in _BOOLEANS:
                 raise UsageError(f"feature gate {entry!r}: write NAME=true or NAME=false")
-            settings[gate] = _WORDS[value.lower()]
+            settings[gate] = _BOOLEANS[value.lower()]
         return cls(settings)
 
     def enabled(self, gate: str) -> bool:
-        """Return whether a gate is on."""
+        """Return whether a gate is on.
+
+        Args:
+            gate: the name of a known gate.
+        """
         if gate in self.settings:
             return self.settings[gate]
         return DEFAULTS[gate] and all(self.enabled(need) for need in REQUIRES.get(gate, ()))
 
     def resolved(self) -> Mapping[str, bool]:
-        """Return the state of every gate, for components that do not know defaults and requirements."""
+        """Return the state of every gate, for components that know neither defaults nor requirements."""
         return {gate: self.enabled(gate) for gate in DEFAULTS}

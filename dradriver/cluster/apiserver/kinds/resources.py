@@ -1,10 +1,12 @@
-"""The served kinds, one row each."""
+"""The served kinds, one row for each kind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-from dradriver.cluster.apiserver.status import About
+from dradriver.cluster.apiserver.schema.types import SchemaType
+from dradriver.cluster.apiserver.status import Subject
+from dradriver.cluster.apiserver.structural import Structure
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -14,20 +16,22 @@ class ServedResource:
     """One served resource.
 
     Attributes:
-        group: API group, "" for core.
+        group: API group; "" for core.
         version: API version.
         plural: the name in paths.
-        kind: the kind of its objects.
-        namespaced: whether its objects live in namespaces.
-        schema: the struct of its objects, None for custom resources.
+        kind: the kind of the objects.
+        namespaced: whether the objects are in namespaces.
+        schema: name of the objects' struct; None for custom resources.
         short_names: the short names for kubectl.
         subresources: `status`, `binding`, `log`.
         selectable: the fields that a field selector may use, and their paths in the stored object.
-        stored_as: the storage key, when it is another resource's (events.k8s.io and core events share theirs).
-        renames: for such a view, stored field -> served field.
-        returns_deleted: a finished delete answers the object, not a Status.
-        categories: kubectl's groups of kinds (`all`).
+        stored_as: the storage key, if the resource shares the storage of another resource. For example, the
+            events of events.k8s.io are in the storage of core events.
+        renames: if the resource shares a storage, the served field name for each stored field name.
+        returns_deleted: whether a finished delete answers with the object, not with a Status.
+        categories: kubectl's groups to which the kind belongs, such as `all`.
         generation: whether a change of the spec increments metadata.generation.
+        structure: the structural schema of a custom kind; None for all other kinds.
     """
 
     group: str
@@ -46,10 +50,16 @@ class ServedResource:
     generation: bool = False
     singular: str = ""
     uid: str = ""
+    structure: Structure | None = None
+
+    @property
+    def type(self) -> str | SchemaType | None:
+        """The type of the objects, or the name of their struct, for server-side apply."""
+        return self.structure.type if self.structure is not None else self.schema
 
     @property
     def storage(self) -> str:
-        """The storage key of its objects."""
+        """The storage key of the resource's objects."""
         return self.stored_as or f"{self.group}/{self.plural}"
 
     @property
@@ -62,13 +72,18 @@ class ServedResource:
         """Group, version and kind."""
         return self.group, self.version, self.kind
 
-    def about(self, name: str = "", uid: str = "") -> About:
-        """Return the reference for errors about an object, which name the resource."""
-        return About(self.group, self.plural, name, uid)
+    @property
+    def has_kubernetes_finalizers(self) -> bool:
+        """Whether a finalizer without a domain must be one of Kubernetes' own."""
+        return self.schema is not None and self.storage != CRDS
 
-    def about_kind(self, name: str = "") -> About:
-        """Return the reference for errors about an object's content, which name the kind."""
-        return About(self.group, self.kind, name)
+    def subject(self, name: str = "", uid: str = "") -> Subject:
+        """Return the reference for errors about an object. These errors name the resource."""
+        return Subject(self.group, self.plural, name, uid)
+
+    def kind_subject(self, name: str = "") -> Subject:
+        """Return the reference for errors about an object's content. These errors name the kind."""
+        return Subject(self.group, self.kind, name)
 
 
 class _Options(TypedDict, total=False):
@@ -80,7 +95,7 @@ class _Options(TypedDict, total=False):
     generation: bool
 
 
-def _same(*paths: str) -> dict[str, str]:
+def _map_to_self(*paths: str) -> dict[str, str]:
     return {path: path for path in paths}
 
 
@@ -96,19 +111,19 @@ _EVENT_RENAMES = {
 }
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS = {
-    **_same("metadata.namespace", "reason", "type", "reportingComponent"),
-    **_same(*(f"involvedObject.{each}" for each in _REFERENCE)),
+    **_map_to_self("metadata.namespace", "reason", "type", "reportingComponent"),
+    **_map_to_self(*(f"involvedObject.{each}" for each in _REFERENCE)),
     "source": "source.component",
 }
 _EVENTS_FIELDS = {
-    **_same("metadata.namespace", "reason", "type"),
+    **_map_to_self("metadata.namespace", "reason", "type"),
     "reportingController": "reportingComponent",
     **{f"regarding.{each}": f"involvedObject.{each}" for each in _REFERENCE},
 }
 _DRA = "resource.k8s.io"
 
 NAMESPACED, CLUSTER = True, False
-_POD_FIELDS = _same(
+_POD_FIELDS = _map_to_self(
     "metadata.namespace",
     "spec.nodeName",
     "spec.restartPolicy",
@@ -119,36 +134,38 @@ _POD_FIELDS = _same(
     "status.podIP",
     "status.nominatedNodeName",
 )
-_NAMESPACE = _same("metadata.namespace")
+_NAMESPACE = _map_to_self("metadata.namespace")
 
 
-def _core(plural: str, kind: str, *, namespaced: bool = True, **more: Unpack[_Options]) -> ServedResource:
+def _core_resource(
+    plural: str, kind: str, *, namespaced: bool = True, **more: Unpack[_Options]
+) -> ServedResource:
     return ServedResource("", "v1", plural, kind, namespaced, f"core.{kind}", **more)
 
 
-def _dra(plural: str, kind: str, *, namespaced: bool, **more: Unpack[_Options]) -> ServedResource:
+def _dra_resource(plural: str, kind: str, *, namespaced: bool, **more: Unpack[_Options]) -> ServedResource:
     more = {"returns_deleted": True, **more}
     return ServedResource(_DRA, "v1", plural, kind, namespaced, f"resource.{kind}", **more)
 
 
 RESOURCES: tuple[ServedResource, ...] = (
-    _core(
+    _core_resource(
         "namespaces",
         "Namespace",
         namespaced=CLUSTER,
         short_names=("ns",),
         subresources=("status", "finalize"),
-        selectable=_same("status.phase"),
+        selectable=_map_to_self("status.phase"),
     ),
-    _core(
+    _core_resource(
         "nodes",
         "Node",
         namespaced=CLUSTER,
         short_names=("no",),
         subresources=("status",),
-        selectable=_same("spec.unschedulable"),
+        selectable=_map_to_self("spec.unschedulable"),
     ),
-    _core(
+    _core_resource(
         "pods",
         "Pod",
         short_names=("po",),
@@ -158,8 +175,8 @@ RESOURCES: tuple[ServedResource, ...] = (
         categories=("all",),
         generation=True,
     ),
-    _core("events", "Event", short_names=("ev",), selectable=_EVENT_FIELDS),
-    _core(
+    _core_resource("events", "Event", short_names=("ev",), selectable=_EVENT_FIELDS),
+    _core_resource(
         "serviceaccounts",
         "ServiceAccount",
         short_names=("sa",),
@@ -167,8 +184,8 @@ RESOURCES: tuple[ServedResource, ...] = (
         selectable=_NAMESPACE,
         returns_deleted=True,
     ),
-    _core("configmaps", "ConfigMap", short_names=("cm",), selectable=_NAMESPACE),
-    _core(
+    _core_resource("configmaps", "ConfigMap", short_names=("cm",), selectable=_NAMESPACE),
+    _core_resource(
         "resourcequotas",
         "ResourceQuota",
         short_names=("quota",),
@@ -176,7 +193,7 @@ RESOURCES: tuple[ServedResource, ...] = (
         selectable=_NAMESPACE,
         returns_deleted=True,
     ),
-    _core("secrets", "Secret", selectable=_same("metadata.namespace", "type")),
+    _core_resource("secrets", "Secret", selectable=_map_to_self("metadata.namespace", "type")),
     ServedResource(
         "events.k8s.io",
         "v1",
@@ -190,36 +207,39 @@ RESOURCES: tuple[ServedResource, ...] = (
         renames=_EVENT_RENAMES,
     ),
     ServedResource(
-        "coordination.k8s.io",
-        "v1",
-        "leases",
-        "Lease",
-        NAMESPACED,
-        "coordination.Lease",
-        selectable=_NAMESPACE,
+        "coordination.k8s.io", "v1", "leases", "Lease", NAMESPACED, "coordination.Lease", selectable=_NAMESPACE
     ),
-    _dra("deviceclasses", "DeviceClass", namespaced=CLUSTER, generation=True),
-    _dra(
+    ServedResource(
+        "policy",
+        "v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        NAMESPACED,
+        "policy.PodDisruptionBudget",
+        short_names=("pdb",),
+        subresources=("status",),
+        selectable=_NAMESPACE,
+        generation=True,
+    ),
+    _dra_resource("deviceclasses", "DeviceClass", namespaced=CLUSTER, generation=True),
+    _dra_resource(
         "resourceclaims",
         "ResourceClaim",
         namespaced=NAMESPACED,
         subresources=("status",),
         selectable=_NAMESPACE,
     ),
-    _dra(
-        "resourceclaimtemplates",
-        "ResourceClaimTemplate",
-        namespaced=NAMESPACED,
-        selectable=_NAMESPACE,
+    _dra_resource(
+        "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=NAMESPACED, selectable=_NAMESPACE
     ),
-    _dra(
+    _dra_resource(
         "resourceslices",
         "ResourceSlice",
         namespaced=CLUSTER,
-        selectable=_same("spec.nodeName", "spec.driver", "spec.pool.name"),
+        selectable=_map_to_self("spec.nodeName", "spec.driver", "spec.pool.name"),
         generation=True,
     ),
-    _dra(
+    _dra_resource(
         "devicetaintrules",
         "DeviceTaintRule",
         namespaced=CLUSTER,
@@ -254,13 +274,13 @@ SLICES = f"{_DRA}/resourceslices"
 _SCHEMAS = {each.storage: each.schema for each in reversed(RESOURCES) if not each.stored_as}
 
 
-def schema_of(storage: str) -> str | None:
+def get_schema(storage: str) -> str | None:
     """Return the struct of the objects in a storage; None for custom resources."""
     return _SCHEMAS.get(storage)
 
 
 class Registry:
-    """The resources that are served now: the rows above and those of custom resource definitions."""
+    """The resources that are served now: the rows above, and the resources of custom resource definitions."""
 
     def __init__(self) -> None:
         self._fixed = {(each.group, each.version, each.plural): each for each in RESOURCES}
@@ -271,7 +291,7 @@ class Registry:
         return [*self._fixed.values(), *(each for rows in self._custom.values() for each in rows)]
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
-        """Return the resource of a path, None if none is served there."""
+        """Return the resource of a path; None if no resource is served at this path."""
         found = self._fixed.get((group, version, plural))
         if found is not None:
             return found
@@ -288,7 +308,7 @@ class Registry:
         return None
 
     def define(self, name: str, rows: tuple[ServedResource, ...]) -> None:
-        """Serve the versions of a custom resource definition, or stop serving it if there are no rows."""
+        """Serve the versions (`rows`) of a custom resource definition; if there are none, stop serving it."""
         if rows:
             self._custom[name] = rows
         else:

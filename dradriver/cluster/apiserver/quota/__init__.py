@@ -1,12 +1,11 @@
-"""ResourceQuota: the usage of a namespace's objects, and the rejection of objects that would exceed it.
+"""ResourceQuota: computes the usage of a namespace's objects, and rejects objects that would exceed a quota.
 
-Law of this package: usage is computed from the objects, never counted up and down, so it can't drift and a
-crash loses nothing. It counts pods and ResourceClaims, as Kubernetes 1.37 does. Quotas of other kinds are
-stored without a count. Quotas with scopes are rejected.
+Law of this package: usage must always be computed from the objects, never incremented and decremented. It can
+therefore not become wrong, even after a crash. As in Kubernetes 1.37, pods and ResourceClaims are counted.
+Quotas of other kinds are stored, but their usage is not counted. Quotas with scopes are rejected.
 
 | module | contents |
 |---|---|
-| `containers` | the sum of the resources of a pod's containers |
 | `usage` | the usage of a quota by a pod or a claim |
 | `namespace` | the usage of all objects of a namespace |
 | `admission` | rejects objects that would exceed a quota |

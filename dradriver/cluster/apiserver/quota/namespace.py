@@ -1,26 +1,26 @@
-"""The objects of a namespace as quotas see them, and their total usage."""
+"""Finds the objects of a namespace that quotas count, and computes their total usage."""
 
 from collections.abc import Callable, Iterable, Mapping
 
 from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.kinds.resources import CLAIMS, CLASSES, PODS
-from dradriver.cluster.apiserver.quota.containers import Amounts
 from dradriver.cluster.apiserver.quota.usage import (
-    SPECIAL,
+    SPECIAL_CLAIM,
+    Amounts,
     Namespace,
-    claim_usage,
-    counts_claims,
-    counts_pods,
-    pod_usage,
+    compute_claim_usage,
+    compute_pod_usage,
+    is_used_by_claims,
+    is_used_by_pods,
 )
 
-__all__ = ["Usage", "counted_by", "usage_of"]
+__all__ = ["Usage", "make_usage_function", "select_counted"]
 
 Usage = Callable[[Object], Amounts]
 
 
-def _view(server: ServerParts, namespace: str) -> Namespace:
+def _read_namespace(server: ServerParts, namespace: str) -> Namespace:
     store = server.store
 
     def pod(name: str) -> Object | None:
@@ -28,9 +28,9 @@ def _view(server: ServerParts, namespace: str) -> Namespace:
         return stored.object if stored is not None else None
 
     def special_claims(uid: str) -> Iterable[Object]:
-        for claim in _objects(server, CLAIMS, namespace):
+        for claim in _list_objects(server, CLAIMS, namespace):
             owners = claim["metadata"].get("ownerReferences") or ()
-            marked = (claim["metadata"].get("annotations") or {}).get(SPECIAL) == "true"
+            marked = (claim["metadata"].get("annotations") or {}).get(SPECIAL_CLAIM) == "true"
             if marked and any(each.get("controller") and each["uid"] == uid for each in owners):
                 yield claim
 
@@ -40,36 +40,36 @@ def _view(server: ServerParts, namespace: str) -> Namespace:
     return Namespace(named, extended, pod, special_claims, server.now())
 
 
-def _objects(server: ServerParts, storage: str, namespace: str) -> Iterable[Object]:
+def _list_objects(server: ServerParts, storage: str, namespace: str) -> Iterable[Object]:
     return (stored.object for stored in server.store.all(storage) if stored.key[0] == namespace)
 
 
-def usage_of(server: ServerParts, storage: str, namespace: str) -> Usage:
-    """Return a function that computes the usage of an object of a kind: pods and claims."""
-    view = _view(server, namespace)
+def make_usage_function(server: ServerParts, storage: str, namespace: str) -> Usage:
+    """Return a function that computes the usage of one pod or one claim, depending on `storage`."""
+    view = _read_namespace(server, namespace)
     if storage == PODS:
-        return lambda pod: pod_usage(pod, view.now)
-    return lambda claim: claim_usage(claim, view)
+        return lambda pod: compute_pod_usage(pod, view.now)
+    return lambda claim: compute_claim_usage(claim, view)
 
 
-def counted_by(server: ServerParts, storage: str, namespace: str, names: Iterable[str]) -> list[str]:
-    """Return the resources of a quota that objects of a kind use."""
+def select_counted(server: ServerParts, storage: str, namespace: str, names: Iterable[str]) -> list[str]:
+    """Return those of a quota's resources (`names`) that pods or claims, depending on `storage`, can use."""
     if storage == PODS:
-        return [name for name in names if counts_pods(name)]
-    view = _view(server, namespace)
-    return [name for name in names if counts_claims(name, view)]
+        return [name for name in names if is_used_by_pods(name)]
+    view = _read_namespace(server, namespace)
+    return [name for name in names if is_used_by_claims(name, view)]
 
 
-def used_in(server: ServerParts, namespace: str, hard: Mapping[str, str]) -> Amounts:
-    """Return the total usage of a namespace, for the resources of a quota that are counted here."""
+def sum_usage(server: ServerParts, namespace: str, hard: Mapping[str, str]) -> Amounts:
+    """Return the total usage of a namespace, for each resource of a quota (`hard`) that this server counts."""
     used: Amounts = {}
     for storage in (PODS, CLAIMS):
-        names = counted_by(server, storage, namespace, hard)
+        names = select_counted(server, storage, namespace, hard)
         used = {**dict.fromkeys(names, 0), **used}
         if not names:
             continue
-        usage = usage_of(server, storage, namespace)
-        for each in _objects(server, storage, namespace):
+        usage = make_usage_function(server, storage, namespace)
+        for each in _list_objects(server, storage, namespace):
             own = usage(each)
             for name in names:
                 used[name] += own.get(name, 0)

@@ -2,10 +2,10 @@
 
 | module | contents |
 |---|---|
-| `handlers` | one request step by step |
+| `handlers` | processes one request step by step |
 | `parse` | verb, resource and options of a request |
-| `decoding` | a request's body to an object |
-| `encoding` | stored objects to answers: plain, `Table`, metadata only |
+| `decoding` | converts a request's body to an object |
+| `encoding` | converts stored objects to answers: plain, `Table`, metadata only |
 | `reads` | get, list and the lines of a watch |
 | `writes` | create, replace, patch, apply |
 | `patches` | JSON patch, merge patch, strategic merge patch |

@@ -5,32 +5,33 @@ from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.kinds.resources import PODS
 from dradriver.cluster.apiserver.requests.decoding import read_options
 from dradriver.cluster.apiserver.requests.parse import ApiRequest
-from dradriver.cluster.apiserver.requests.writes import system_update
-from dradriver.cluster.apiserver.status import About, Cause, bad_request, conflict, invalid, not_found
+from dradriver.cluster.apiserver.requests.writes import update_as_system
+from dradriver.cluster.apiserver.status import Cause, Subject, bad_request, conflict, invalid, not_found
 
 
 def bind(server: ServerParts, request: ApiRequest) -> None:
-    """Set a pod's node, once.
+    """Set a pod's node. It can be set only once.
 
     Raises:
-        StatusError: 404 without the pod, 409 for a pod that is bound, deleted or gated, 422 without a node.
+        StatusError: 404 if the pod does not exist; 409 if the pod is bound, deleted or gated; 422 if the
+            request names no node.
     """
     binding = read_options(request.body, request.content_type, "core.Binding")
     name = request.target.name or dig(binding, "metadata", "name") or ""
     node = dig(binding, "target", "name") or ""
-    about = request.target.resource.about(name)
+    subject = request.target.resource.subject(name)
     if not node:
         raise invalid(
-            request.target.resource.about_kind(name),
+            request.target.resource.kind_subject(name),
             [Cause("FieldValueRequired", "Required value", "target.name")],
         )
     if dig(binding, "target", "kind") not in {None, "", "Node"}:
         raise bad_request("target.kind must be Node")
     stored = server.store.get(PODS, request.target.namespace, name)
     if stored is None:
-        raise not_found(about)
+        raise not_found(subject)
     pod = stored.object
-    _check(about, pod, binding)
+    _check(subject, pod, binding)
     if request.dry_run:
         return
 
@@ -45,20 +46,20 @@ def bind(server: ServerParts, request: ApiRequest) -> None:
         status["conditions"] = [*others, scheduled]
         status.pop("nominatedNodeName", None)  # ClearingNominatedNodeNameAfterBinding, on since 1.35
 
-    system_update(server, stored, change)
+    update_as_system(server, stored, change)
 
 
-def _check(about: About, pod: Object, binding: Object) -> None:
+def _check(subject: Subject, pod: Object, binding: Object) -> None:
     name = pod["metadata"]["name"]
     uid = dig(binding, "metadata", "uid")
     if uid and uid != pod["metadata"]["uid"]:
         raise conflict(
-            about,
+            subject,
             f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}",
         )
     if pod["metadata"].get("deletionTimestamp"):
-        raise conflict(about, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise conflict(subject, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
-        raise conflict(about, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+        raise conflict(subject, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
     if pod["spec"].get("schedulingGates"):
-        raise conflict(about, f"pod {name} has non-empty .spec.schedulingGates")
+        raise conflict(subject, f"pod {name} has non-empty .spec.schedulingGates")

@@ -1,4 +1,4 @@
-"""From a request's body to an object: media type, kind, types, unknown fields."""
+"""Converts a request's body to an object, and checks media type, kind, types and unknown fields."""
 
 import asyncio
 import contextlib
@@ -13,35 +13,36 @@ from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.schema import protobuf
 from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse, thaw
 from dradriver.cluster.apiserver.status import StatusError, bad_request, too_large, unsupported_media_type
+from dradriver.cluster.apiserver.structural import find_unknown, prune
 from dradriver.cluster.apiserver.validation.field import invalid as field_error
 
 _JSON = frozenset({"application/json", "*/*", "", "application/octet-stream"})
 _YAML = frozenset({"application/yaml", "application/vnd.kubernetes.yaml"})
 _APPLY = "application/apply-patch+yaml"
-LARGEST_BODY = 3 * 1024 * 1024
+MAX_BODY_BYTES = 3 * 1024 * 1024
 """The maximum size of a request's body in bytes."""
-_QUICK = 16 * 1024
+_THREAD_BYTES = 16 * 1024
 
 
 @dataclass
-class Decoded:
-    """An object in its stored form, with warnings and the unknown fields."""
+class DecodedObject:
+    """An object in its stored form, with warnings and its unknown fields."""
 
     object: Object
     warnings: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
 
-def media_type(content_type: str) -> str:
+def parse_media_type(content_type: str) -> str:
     """Return the media type without its parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
-def load(body: bytes, schema: str | None) -> JsonValue:
+def parse_body(body: bytes, schema: str | None) -> JsonValue:
     """Parse a body.
 
     Raises:
-        StatusError: 400 for a body that is not JSON, or is nested too deep.
+        StatusError: 400 if the body is not JSON, or is nested too deeply.
     """
     try:
         value = parse(body, schema)
@@ -59,49 +60,51 @@ _TOO_DEEP = "couldn't get version/kind; json parse error: exceeded max depth"
 
 def is_yaml(content_type: str) -> bool:
     """Return whether a body of this media type may be YAML."""
-    return media_type(content_type) in {*_YAML, _APPLY}
+    return parse_media_type(content_type) in {*_YAML, _APPLY}
 
 
-async def as_json(body: bytes) -> bytes:
-    """Return a body that may be YAML as JSON.
+async def convert_to_json(body: bytes) -> bytes:
+    """Return the JSON of a body that may be YAML.
 
-    A large body is read in a thread, so that other requests are answered meanwhile.
+    A large body is read in a thread, so that other requests are answered at the same time.
 
     Raises:
-        StatusError: 400 for a body that is neither, 413 for one that is too large as JSON.
+        StatusError: 400 if the body is neither JSON nor YAML; 413 if it is too large as JSON.
     """
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         msgspec.json.decode(body)
         return body
-    if len(body) <= _QUICK:
-        return _as_json(body)
-    return await asyncio.to_thread(_as_json, body)
+    if len(body) <= _THREAD_BYTES:
+        return _convert_to_json(body)
+    return await asyncio.to_thread(_convert_to_json, body)
 
 
-def _as_json(body: bytes) -> bytes:
+def _convert_to_json(body: bytes) -> bytes:
     try:
-        return yamljson.to_json(body, LARGEST_BODY)
+        return yamljson.to_json(body, MAX_BODY_BYTES)
     except yamljson.TooLargeError as error:
         raise too_large() from error
     except yamljson.YamlError as error:
         raise bad_request(f"error converting YAML to JSON: yaml: {error}") from error
 
 
-def decode(request: ApiRequest) -> Decoded:
+def decode(request: ApiRequest) -> DecodedObject:
     """Return the object in the body of a create or replace.
 
     Raises:
-        StatusError: 400 or 415.
+        StatusError: 415 if the media type is not supported; 400 if the body is malformed, or breaks a rule of
+            `conform_object`.
     """
     resource = request.target.resource
-    return shape(request, resource, read(request, resource.schema))
+    return conform_object(request, resource, read(request, resource.schema))
 
 
 def read_options(body: bytes, content_type: str, schema: str) -> Object:
-    """Return a body that is not stored (a review, a binding, options) with the types of its struct.
+    """Return the checked content of a body that is not stored: a review, a binding or options.
 
     Raises:
-        StatusError: 400 or 415.
+        StatusError: 415 if the media type is not supported; 400 if the body is malformed, or a value has a
+            wrong type.
     """
     value = read_body(body, content_type, schema)
     kind = schema.rpartition(".")[2]
@@ -117,7 +120,7 @@ def read(request: ApiRequest, schema: str | None) -> JsonValue:
     """Return the body of a request as a JSON tree; see `read_body`.
 
     Raises:
-        StatusError: 400 or 415.
+        StatusError: 415 if the media type is not supported; 400 if the body is malformed.
     """
     return read_body(request.body, request.content_type, schema)
 
@@ -126,14 +129,14 @@ def read_body(body: bytes, content_type: str, schema: str | None) -> JsonValue:
     """Return a body in any of the media types that the server reads, as a JSON tree.
 
     Args:
-        body: the bytes; an empty body is an empty object.
-        content_type: their media type.
-        schema: the struct of the body, None for an object without a schema.
+        body: the bytes. Only delete options may be empty, which means an empty object.
+        content_type: media type of the bytes.
+        schema: name of the body's struct; None for an object without a schema.
 
     Raises:
-        StatusError: 400 or 415.
+        StatusError: 415 if the media type is not supported; 400 if the body is malformed.
     """
-    kind = media_type(content_type)
+    kind = parse_media_type(content_type)
     if kind == protobuf.MEDIA_TYPE and schema is not None and protobuf.can_read(schema):
         return _read_protobuf(body, schema)
     if kind not in _JSON and kind not in _YAML:
@@ -143,36 +146,41 @@ def read_body(body: bytes, content_type: str, schema: str | None) -> JsonValue:
             f"the object provided is unrecognized (must be of type {(schema or '').rpartition('.')[2]}): "
             "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"
         )
-    return load(body or b"{}", schema)
+    return parse_body(body or b"{}", schema)
 
 
 def _read_protobuf(body: bytes, schema: str) -> Object:
     try:
-        version, kind, message = protobuf.envelope(body)
+        version, kind, message = protobuf.unwrap(body)
         return {**protobuf.decode(schema, message), "apiVersion": version, "kind": kind}
     except (ValueError, msgspec.DecodeError) as error:
         raise bad_request(f"couldn't get version/kind; {error}") from error
 
 
-def shape(
+def conform_object(
     request: ApiRequest,
     resource: ServedResource,
     value: JsonValue,
     *,
     complete: bool = True,
-    patched: bool = False,
-) -> Decoded:
+    patched: Object | None = None,
+) -> DecodedObject:
     """Check kind and types of a decoded value and convert it to its stored form.
 
     Args:
-        request: the request, for its options.
-        resource: the kind that it must have.
-        value: the decoded body.
-        complete: whether unset fields get the values that Go writes for them.
-        patched: whether the value is the result of a patch.
+        request: the request, whose `fieldValidation` decides how unknown fields are treated.
+        resource: the resource whose kind the value must have.
+        value: the decoded body, or the object after a patch.
+        complete: whether the value is a complete object. If so, unset fields are filled with the zero values
+            that Go would serialize, and `Strict` field validation rejects unknown fields. An apply sends only a
+            part of an object.
+        patched: the object before the patch, in the form in which the resource serves it; None if the value is
+            not the result of a patch. Parts that the patch did not change are not converted again.
 
     Raises:
-        StatusError: 400; 422 for the result of a patch.
+        StatusError: the value is not an object, or has another kind or API version (400); a field has a wrong
+            type, or is unknown and therefore rejected (400, or 422 after a patch). A wrong type in the metadata
+            of a custom resource is always a 400.
     """
     if not isinstance(value, dict):
         raise bad_request(
@@ -183,17 +191,21 @@ def shape(
     unknown: list[str] = []
     if resource.schema is not None:
         try:
-            value, unknown = conform(resource.schema, value, complete=complete)
+            value, unknown = conform(resource.schema, value, complete=complete, known=patched)
         except TypeMismatchError as error:
-            raise _unfit(resource, str(error), sent if patched else None) from error
+            raise _type_error(resource, str(error), None if patched is None else sent) from error
     else:
         value = _conform_metadata(resource, value, unknown)
+        value = _conform_custom(resource, value, unknown, complete=complete)
     value["apiVersion"], value["kind"] = resource.api_version, resource.kind
     value.setdefault("metadata", {})
     paths = [each.removeprefix('unknown field "').removesuffix('"') for each in unknown]
     if unknown and complete and request.field_validation == "Strict":
-        raise _unfit(resource, "strict decoding error: " + ", ".join(unknown), sent if patched else None)
-    return Decoded(from_view(resource, value), unknown if request.field_validation == "Warn" else [], paths)
+        reason = "strict decoding error: " + ", ".join(unknown)
+        raise _type_error(resource, reason, None if patched is None else sent)
+    return DecodedObject(
+        to_stored(resource, value), unknown if request.field_validation == "Warn" else [], paths
+    )
 
 
 def _conform_metadata(resource: ServedResource, value: Object, unknown: list[str]) -> Object:
@@ -210,15 +222,26 @@ def _conform_metadata(resource: ServedResource, value: Object, unknown: list[str
     return {**value, "metadata": metadata}
 
 
-def _unfit(resource: ServedResource, why: str, patched: Object | None) -> StatusError:
+def _conform_custom(resource: ServedResource, value: Object, unknown: list[str], *, complete: bool) -> Object:
+    if resource.structure is None:
+        return value
+    schema = resource.structure.schema
+    pruned, paths = prune(schema, value) if complete else (value, find_unknown(schema, value))
+    unknown.extend(f'unknown field "{path}"' for path in paths)
+    return pruned
+
+
+def _type_error(resource: ServedResource, reason: str, patched: Object | None) -> StatusError:
     if patched is None:
-        return _cannot_be_handled(resource, why)
-    cause = field_error("patch", gojson.encode(thaw(patched)), why)
+        return _cannot_be_handled(resource, reason)
+    cause = field_error("patch", gojson.encode(thaw(patched)), reason)
     return StatusError(422, "Invalid", f' "" is invalid: {cause.field}: {cause.message}', None, [cause])
 
 
-def _cannot_be_handled(resource: ServedResource, why: str) -> StatusError:
-    message = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
+def _cannot_be_handled(resource: ServedResource, reason: str) -> StatusError:
+    message = (
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {reason}'
+    )
     return bad_request(message)
 
 
@@ -231,7 +254,7 @@ def _check_kind(resource: ServedResource, value: Object) -> None:
             f"the API version in the data ({version}) does not match the expected API "
             f"version ({resource.api_version})"
         )
-    # Clients of typed kinds may omit the kind, because the path defines it.
+    # For typed kinds, clients may omit the kind, because the path defines it.
     if kind and kind != resource.kind:
         raise bad_request(
             f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
@@ -240,7 +263,7 @@ def _check_kind(resource: ServedResource, value: Object) -> None:
         )
 
 
-def from_view(resource: ServedResource, value: Object) -> Object:
+def to_stored(resource: ServedResource, value: Object) -> Object:
     """Return a served object in the stored form: renamed fields get their stored names."""
     if not resource.renames:
         return value
@@ -249,8 +272,8 @@ def from_view(resource: ServedResource, value: Object) -> Object:
     return {**renamed, "apiVersion": "v1"}
 
 
-def to_view(resource: ServedResource, value: Object) -> Object:
-    """Return a stored object as the resource serves it."""
+def to_served(resource: ServedResource, value: Object) -> Object:
+    """Return a stored object in the form in which the resource serves it."""
     if not resource.renames and (not resource.stored_as or value.get("apiVersion") == resource.api_version):
         return value
     renamed = {resource.renames.get(key, key): item for key, item in value.items()}

@@ -1,7 +1,7 @@
 """Delete: preconditions, grace, finalizers, propagation.
 
-An object is removed at once unless finalizers hold it, or, for a pod on a node, the grace period of its
-kubelet. Until then it has a deletionTimestamp.
+An object without finalizers is removed at once. An object with finalizers stays until they are removed, and a
+pod on a node stays until its kubelet has ended it. Until its removal, the object has a deletionTimestamp.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from dradriver.cluster.apiserver.formats.values import Object, copy, dig
 from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, ServedResource
 from dradriver.cluster.apiserver.requests.decoding import read_options
 from dradriver.cluster.apiserver.requests.parse import ApiRequest
-from dradriver.cluster.apiserver.status import About, conflict, forbidden, invalid
+from dradriver.cluster.apiserver.status import Subject, conflict, forbidden, invalid
 from dradriver.cluster.apiserver.storage.store import Stored
 from dradriver.cluster.apiserver.strategies import strategy_of
 from dradriver.cluster.apiserver.validation.field import not_supported
@@ -21,12 +21,12 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _PROPAGATION = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
 _PROTECTED = frozenset({"default", "kube-system", "kube-public"})
 
-_LONGEST_GRACE = 1 << 32
-"""Seconds. A longer time can't be represented as a date."""
+_MAX_GRACE_SECONDS = 1 << 32
+"""The maximum grace period in seconds. The end of a longer period can't be represented as a date."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DeleteOptions:
     """The options of a delete."""
 
     grace: int | None = None
@@ -37,14 +37,14 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
-    """The last state of the object after the request, and whether it is gone."""
+class DeleteResult:
+    """The last state of the object after the request, and whether the object is gone."""
 
     stored: Stored
     gone: bool
 
 
-def options_of(request: ApiRequest) -> Options:
+def parse_delete_options(request: ApiRequest) -> DeleteOptions:
     """Read the options from body and query.
 
     Raises:
@@ -53,16 +53,16 @@ def options_of(request: ApiRequest) -> Options:
     body = read_options(request.body, request.content_type, "meta.DeleteOptions")
     grace = body.get("gracePeriodSeconds")
     if grace is None and request.query.get("gracePeriodSeconds"):
-        grace = request.number("gracePeriodSeconds")
+        grace = request.read_number("gracePeriodSeconds")
     propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy") or "Background"
     if body.get("orphanDependents"):
         propagation = "Orphan"
     if propagation not in _PROPAGATION:
         allowed = ("Foreground", "Background", "Orphan", "nil")
         raise invalid(
-            About("meta.k8s.io", "DeleteOptions"), [not_supported("propagationPolicy", propagation, allowed)]
+            Subject("meta.k8s.io", "DeleteOptions"), [not_supported("propagationPolicy", propagation, allowed)]
         )
-    return Options(
+    return DeleteOptions(
         grace,
         propagation,
         dig(body, "preconditions", "uid") or "",
@@ -71,11 +71,11 @@ def options_of(request: ApiRequest) -> Options:
     )
 
 
-def delete(server: ServerParts, resource: ServedResource, old: Stored, options: Options) -> Deleted:
+def delete(server: ServerParts, resource: ServedResource, old: Stored, options: DeleteOptions) -> DeleteResult:
     """Delete an object, or mark it as being deleted.
 
     Raises:
-        StatusError: 409 for a failed precondition, 403 for an object that must not be deleted.
+        StatusError: 409 if a precondition failed; 403 if the object must not be deleted.
     """
     _check(resource, old, options)
     obj = copy(old.object)
@@ -83,7 +83,7 @@ def delete(server: ServerParts, resource: ServedResource, old: Stored, options: 
     grace = strategy_of(resource).grace(obj, options.grace)
     pending = metadata.get("deletionTimestamp") is not None
     if not pending or grace < metadata.get("deletionGracePeriodSeconds", 0):
-        at = server.now() + timedelta(seconds=min(grace, _LONGEST_GRACE))
+        at = server.now() + timedelta(seconds=min(grace, _MAX_GRACE_SECONDS))
         metadata["deletionTimestamp"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
         metadata["deletionGracePeriodSeconds"] = grace
     _propagate(metadata, options.propagation, pending=pending)
@@ -95,10 +95,10 @@ def delete(server: ServerParts, resource: ServedResource, old: Stored, options: 
         else metadata.get("finalizers")
     )
     if not holds and metadata["deletionGracePeriodSeconds"] == 0:
-        return Deleted(old if options.dry_run else server.store.delete(old), gone=True)
+        return DeleteResult(old if options.dry_run else server.store.delete(old), gone=True)
     if obj == old.object or options.dry_run:
-        return Deleted(old, gone=False)
-    return Deleted(server.store.put(resource.storage, obj), gone=False)
+        return DeleteResult(old, gone=False)
+    return DeleteResult(server.store.put(resource.storage, obj), gone=False)
 
 
 def _propagate(metadata: Object, policy: str, *, pending: bool) -> None:
@@ -114,17 +114,17 @@ def _propagate(metadata: Object, policy: str, *, pending: bool) -> None:
         metadata.pop("finalizers", None)
 
 
-def _check(resource: ServedResource, old: Stored, options: Options) -> None:
+def _check(resource: ServedResource, old: Stored, options: DeleteOptions) -> None:
     name, uid = old.key[1], old.object["metadata"]["uid"]
-    about = resource.about(name)
+    subject = resource.subject(name)
     if options.uid and options.uid != uid:
-        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
-        raise conflict(about, why)
+        reason = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
+        raise conflict(subject, reason)
     if options.revision and options.revision != str(old.revision):
-        why = (
+        reason = (
             f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
             f"ResourceVersion in object meta: {old.revision}"
         )
-        raise conflict(about, why)
+        raise conflict(subject, reason)
     if resource.storage == NAMESPACES and name in _PROTECTED:
-        raise forbidden(about, "this namespace may not be deleted")
+        raise forbidden(subject, "this namespace may not be deleted")

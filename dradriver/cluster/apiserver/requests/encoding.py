@@ -1,6 +1,6 @@
-"""From stored objects to answers: plain, as a `Table` or as metadata only.
+"""Converts stored objects to answers: plain, as a `Table` or as metadata only.
 
-An answer has one object, a list or a watch event.
+An answer contains one object, a list or a watch event.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dradriver.cluster.apiserver.formats.values import Object, encode
 from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.requests import tables
-from dradriver.cluster.apiserver.requests.decoding import to_view
+from dradriver.cluster.apiserver.requests.decoding import to_served
 from dradriver.cluster.apiserver.schema import protobuf
 from dradriver.cluster.apiserver.status import not_acceptable
 from dradriver.cluster.apiserver.storage.store import Stored
@@ -19,11 +19,11 @@ _META = "meta.k8s.io/v1"
 _JSON = frozenset({"application/json", "*/*", "application/*", ""})
 
 
-def form(accept: str) -> str:
-    """Return the form that an Accept header requests: the first one that the server supports.
+def choose_form(accept: str) -> str:
+    """Return the form that an Accept header requests: the first form that the server supports.
 
     Raises:
-        StatusError: 406 when it supports none.
+        StatusError: 406 if the server supports none of the forms.
     """
     for clause in accept.split(",") if accept else [""]:
         kind, *parameters = (part.strip() for part in clause.split(";"))
@@ -48,9 +48,9 @@ class Encoder:
         form: `PLAIN`, `TABLE` or `PARTIAL`.
         printer: the printer columns of a custom kind.
         include: the content of table rows: `Metadata`, `Object` or `None`.
-        verbatim: write opaque parameters as they are stored, not as Go's JSON encoder does. Protobuf carries
-            the stored bytes, and a client that writes them back in protobuf must not appear to have changed
-            them.
+        verbatim: whether to write opaque parameters as they are stored, not as Go's JSON encoder does. This is
+            for clients that prefer protobuf, to which a real server sends the stored bytes. If such a client
+            got re-encoded bytes and wrote them back, the server would reject the parameters as changed.
     """
 
     resource: ServedResource
@@ -59,14 +59,14 @@ class Encoder:
     include: str = "Metadata"
     verbatim: bool = False
 
-    def one(self, stored: Stored) -> bytes:
+    def encode_object(self, stored: Stored) -> bytes:
         """Return the JSON of one object."""
         if self.form == TABLE:
             version = {"resourceVersion": str(stored.revision)}
             return encode(self._table([stored], version))
         return self._item(stored)
 
-    def list(self, items: Sequence[Stored], metadata: Object) -> bytes:
+    def encode_list(self, items: Sequence[Stored], metadata: Object) -> bytes:
         """Return the JSON of a list."""
         if self.form == TABLE:
             return encode(self._table(items, metadata))
@@ -75,11 +75,11 @@ class Encoder:
         head = encode({"kind": kind, "apiVersion": version, "metadata": metadata})
         return b"".join((head[:-1], b',"items":[', b",".join(map(self._item, items)), b"]}"))
 
-    def event(self, kind: str, stored: Stored) -> bytes:
+    def encode_event(self, kind: str, stored: Stored) -> bytes:
         """Return one line of a watch."""
-        return b"".join((b'{"type":"', kind.encode(), b'","object":', self.one(stored), b"}\n"))
+        return b"".join((b'{"type":"', kind.encode(), b'","object":', self.encode_object(stored), b"}\n"))
 
-    def bookmark(self, revision: int, *, initial_end: bool) -> bytes:
+    def encode_bookmark(self, revision: int, *, initial_end: bool) -> bytes:
         """Return a bookmark, which reports progress without an object."""
         metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
         if initial_end:
@@ -92,35 +92,35 @@ class Encoder:
         if self.form == PARTIAL:
             obj |= {"kind": PARTIAL, "apiVersion": _META}
         elif self.form == TABLE:
-            obj = tables.table(self.resource, [], self.printer, {"resourceVersion": str(revision)})
+            obj = tables.build_table(self.resource, [], self.printer, {"resourceVersion": str(revision)})
         return encode({"type": "BOOKMARK", "object": obj}) + b"\n"
 
     def _item(self, stored: Stored) -> bytes:
         if self.form == PARTIAL:
-            return encode(_partial(stored))
+            return encode(_metadata_only(stored))
         if self.verbatim:
-            return encode(to_view(self.resource, stored.object))
-        if to_view(self.resource, stored.object) is stored.object:
+            return encode(to_served(self.resource, stored.object))
+        if to_served(self.resource, stored.object) is stored.object:
             return stored.body
-        return encode(to_view(self.resource, stored.view))
+        return encode(to_served(self.resource, stored.view))
 
     def _table(self, items: Sequence[Stored], metadata: Object) -> Object:
-        carry: Callable[[Stored], Object] = _partial
+        to_row_object: Callable[[Stored], Object] = _metadata_only
         if self.include == "Object":
-            carry = self._viewed
+            to_row_object = self._viewed
         elif self.include == "None":
-            carry = _nothing
-        return tables.table(
-            self.resource, [(each.object, carry(each)) for each in items], self.printer, metadata
+            to_row_object = _empty_row
+        return tables.build_table(
+            self.resource, [(each.object, to_row_object(each)) for each in items], self.printer, metadata
         )
 
     def _viewed(self, stored: Stored) -> Object:
-        return to_view(self.resource, stored.view)
+        return to_served(self.resource, stored.view)
 
 
-def _nothing(_stored: Stored) -> Object:
+def _empty_row(_stored: Stored) -> Object:
     return {}
 
 
-def _partial(stored: Stored) -> Object:
+def _metadata_only(stored: Stored) -> Object:
     return {"kind": PARTIAL, "apiVersion": _META, "metadata": stored.object["metadata"]}

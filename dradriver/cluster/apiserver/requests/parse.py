@@ -1,6 +1,7 @@
 """Parses a request: verb, resource, user and options.
 
-`route` is pure: it turns a method and a path into a `Target`, as the real server's request info resolver does.
+`parse_target` is pure. It converts a method and a path to a `Target`, as the real server's request info
+resolver does.
 """
 
 import re
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from dradriver.cluster.apiserver.access.identity import Identity
 from dradriver.cluster.apiserver.kinds.resources import Registry, ServedResource
 from dradriver.cluster.apiserver.status import (
-    About,
     Cause,
     StatusError,
+    Subject,
     bad_request,
     invalid,
     method_not_allowed,
@@ -23,11 +24,11 @@ from dradriver.cluster.apiserver.validation.field import not_supported, too_long
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
-_SHORTEST_PATH = {"api": 3, "apis": 4}
+_MIN_PARTS = {"api": 3, "apis": 4}
 _CREATED = frozenset({"binding", "token"})
-_LONGEST_MANAGER = 128
+_MAX_MANAGER_BYTES = 128
 _NUMBER = re.compile("[+-]?[0-9]+")
-_DIGITS, _INT64 = 100, 1 << 63
+_MAX_DIGITS, _INT64 = 100, 1 << 63
 FIELD_VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -42,8 +43,8 @@ class Target:
     subresource: str = ""
 
     @property
-    def what(self) -> str:
-        """The resource, such as `resourceclaims/status`, as rules and faults name it."""
+    def resource_path(self) -> str:
+        """The name of the resource in rules and faults, such as `resourceclaims/status`."""
         return f"{self.resource.plural}/{self.subresource}" if self.subresource else self.resource.plural
 
 
@@ -59,29 +60,29 @@ class ApiRequest:
     accept: str = "application/json"
     user_agent: str = ""
 
-    def flag(self, name: str) -> bool:
+    def read_flag(self, name: str) -> bool:
         """Return a boolean query parameter."""
         return self.query.get(name, "").lower() in {"1", "true"}
 
-    def number(self, name: str) -> int:
-        """Return a whole number in the query, 0 if it is missing.
+    def read_number(self, name: str) -> int:
+        """Return a whole number in the query; 0 if the parameter is missing.
 
         Raises:
-            StatusError: 400 for text that is not a number.
+            StatusError: 400 if the text is not a number.
         """
         text = self.query.get(name) or "0"
         if not _NUMBER.fullmatch(text):
             raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-        if len(text) > _DIGITS or not -_INT64 <= int(text) < _INT64:
+        if len(text) > _MAX_DIGITS or not -_INT64 <= int(text) < _INT64:
             raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
         return int(text)
 
     @property
     def dry_run(self) -> bool:
-        """Return whether nothing may be stored."""
+        """Whether the request is a dry run, which must not store anything."""
         value = self.query.get("dryRun", "")
         if value not in {"", "All"}:
-            raise self._wrong_option(not_supported("dryRun", [value], ("All",)))
+            raise self._option_error(not_supported("dryRun", [value], ("All",)))
         return bool(value)
 
     @property
@@ -89,34 +90,34 @@ class ApiRequest:
         """The treatment of unknown fields."""
         value = self.query.get("fieldValidation") or "Warn"
         if value not in FIELD_VALIDATIONS:
-            raise self._wrong_option(not_supported("fieldValidation", value, ("", *FIELD_VALIDATIONS)))
+            raise self._option_error(not_supported("fieldValidation", value, ("", *FIELD_VALIDATIONS)))
         return value
 
-    def _wrong_option(self, cause: Cause) -> StatusError:
-        return invalid(About("meta.k8s.io", f"{self.target.verb.capitalize()}Options"), [cause])
+    def _option_error(self, cause: Cause) -> StatusError:
+        return invalid(Subject("meta.k8s.io", f"{self.target.verb.capitalize()}Options"), [cause])
 
     @property
     def manager(self) -> str:
         """The name that is recorded as the owner of the written fields."""
         named = self.query.get("fieldManager", "")
-        if len(named.encode()) > _LONGEST_MANAGER:
-            raise self._wrong_option(too_long("fieldManager", _LONGEST_MANAGER))
+        if len(named.encode()) > _MAX_MANAGER_BYTES:
+            raise self._option_error(too_long("fieldManager", _MAX_MANAGER_BYTES))
         for position, character in enumerate(named):
             if not character.isprintable():
-                why = f"invalid character U+{ord(character):04X} (at position {position})"
-                raise self._wrong_option(field_error("fieldManager", named, why))
+                reason = f"invalid character U+{ord(character):04X} (at position {position})"
+                raise self._option_error(field_error("fieldManager", named, reason))
         client = "".join(filter(str.isprintable, self.user_agent.partition("/")[0]))
-        return named or client.encode()[:_LONGEST_MANAGER].decode(errors="ignore") or "unknown"
+        return named or client.encode()[:_MAX_MANAGER_BYTES].decode(errors="ignore") or "unknown"
 
 
-def route(method: str, path: str, watch: bool, registry: Registry) -> Target:  # noqa: FBT001 -- the query decides it
+def parse_target(method: str, path: str, watch: bool, registry: Registry) -> Target:  # noqa: FBT001 -- the query decides it
     """Return the target of a path below /api or /apis.
 
     Raises:
-        StatusError: 404 for a path that is not served, 405 for a method that it does not have.
+        StatusError: 404 if the path is not served; 405 if the path does not support the method.
     """
     parts = [part for part in path.split("/") if part]
-    if len(parts) < _SHORTEST_PATH[parts[0]]:
+    if len(parts) < _MIN_PARTS[parts[0]]:
         raise no_such_path()
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""
@@ -132,10 +133,10 @@ def route(method: str, path: str, watch: bool, registry: Registry) -> Target:  #
         raise no_such_path()
     if resource.namespaced and name and not namespace:
         raise no_such_path()
-    return Target(_verb(method, name, subresource, watch=watch), resource, namespace, name, subresource)
+    return Target(_parse_verb(method, name, subresource, watch=watch), resource, namespace, name, subresource)
 
 
-def _verb(method: str, name: str, subresource: str, *, watch: bool) -> str:
+def _parse_verb(method: str, name: str, subresource: str, *, watch: bool) -> str:
     verb = _VERBS.get(method)
     if verb is None:
         raise method_not_allowed()

@@ -11,7 +11,7 @@ import msgspec
 from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.kinds.resources import CRDS, ServedResource
-from dradriver.cluster.apiserver.requests.encoding import Encoder, form, prefers_protobuf
+from dradriver.cluster.apiserver.requests.encoding import Encoder, choose_form, prefers_protobuf
 from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.requests.selectors import (
     FieldRequirement,
@@ -19,28 +19,28 @@ from dradriver.cluster.apiserver.requests.selectors import (
     parse_fields,
     parse_labels,
 )
-from dradriver.cluster.apiserver.status import About, Cause, StatusError, bad_request, invalid
+from dradriver.cluster.apiserver.status import Cause, StatusError, Subject, bad_request, invalid
 from dradriver.cluster.apiserver.storage.store import Stored, StoredChange
 from dradriver.cluster.apiserver.validation.field import not_supported
 
 
-def encoder(server: ServerParts, request: ApiRequest) -> Encoder:
+def make_encoder(server: ServerParts, request: ApiRequest) -> Encoder:
     """Return the encoder for the form that the Accept header requests.
 
     Raises:
-        StatusError: 406.
+        StatusError: 406 if the server supports none of the requested forms.
     """
     resource = request.target.resource
     return Encoder(
         resource,
-        form(request.accept),
-        _printer(server, resource),
+        choose_form(request.accept),
+        _find_printer_columns(server, resource),
         request.query.get("includeObject") or "Metadata",
         verbatim=prefers_protobuf(request.accept),
     )
 
 
-def _printer(server: ServerParts, resource: ServedResource) -> list[Object]:
+def _find_printer_columns(server: ServerParts, resource: ServedResource) -> list[Object]:
     if resource.schema is not None or not resource.uid:
         return []
     definition = server.store.get(CRDS, "", f"{resource.plural}.{resource.group}")
@@ -49,11 +49,11 @@ def _printer(server: ServerParts, resource: ServedResource) -> list[Object]:
     return list(found.get("additionalPrinterColumns") or ())
 
 
-def fields_of(request: ApiRequest) -> tuple[FieldRequirement, ...]:
-    """Return the field selector, with the paths of the stored object.
+def parse_field_selector(request: ApiRequest) -> tuple[FieldRequirement, ...]:
+    """Return the field selector. Its paths are the paths in the stored object.
 
     Raises:
-        StatusError: 400 for a field that selectors do not support.
+        StatusError: 400 if selectors do not support a field.
     """
     resource = request.target.resource
     kind = f"{resource.api_version}, Kind={resource.kind}"
@@ -64,21 +64,21 @@ def fields_of(request: ApiRequest) -> tuple[FieldRequirement, ...]:
     )
 
 
-def selection(request: ApiRequest) -> Selection:
+def parse_selection(request: ApiRequest) -> Selection:
     """Return the selection of a list, watch or deletecollection.
 
     Raises:
-        StatusError: 400 for malformed selectors.
+        StatusError: 400 if a selector is malformed.
     """
     labels = parse_labels(request.query.get("labelSelector", ""))
-    return Selection(request.target.namespace, labels, fields_of(request))
+    return Selection(request.target.namespace, labels, parse_field_selector(request))
 
 
-def revision_of(request: ApiRequest) -> int:
-    """Return the resourceVersion of a read, 0 for none.
+def parse_revision(request: ApiRequest) -> int:
+    """Return the resourceVersion that a read requests; 0 if it requests none.
 
     Raises:
-        StatusError: 400 for text that is not a number.
+        StatusError: 400 if the text is not a number.
     """
     text = request.query.get("resourceVersion", "")
     if not text:
@@ -86,8 +86,8 @@ def revision_of(request: ApiRequest) -> int:
     if _DIGITS.fullmatch(text):
         return int(text)
     problem = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
-    why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {problem}'
-    raise bad_request(f"invalid resource version: resourceVersion: {why}")
+    reason = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {problem}'
+    raise bad_request(f"invalid resource version: resourceVersion: {reason}")
 
 
 _DIGITS = re.compile("[0-9]{1,19}")
@@ -95,7 +95,7 @@ _DIGITS = re.compile("[0-9]{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list: its objects, their revision, and the position of the next page."""
+    """One page of a list: the objects, the revision of the list, and the position of the next page."""
 
     items: list[Stored]
     revision: int
@@ -114,26 +114,26 @@ class Page:
 
 
 class _Token(msgspec.Struct):
-    """Start of the next page: revision of the first page (-1: the newest), last key of the page before."""
+    """The start of the next page: it comes after the key `start`, at the revision `rv` (-1: the newest)."""
 
     rv: int
     start: tuple[str, str]
     v: str = "meta.k8s.io/v1"
 
 
-def list_page(server: ServerParts, request: ApiRequest) -> Page:
+def read_page(server: ServerParts, request: ApiRequest) -> Page:
     """Return one page of a list.
 
     Raises:
-        StatusError: 410 for a page of a revision that is no longer kept, 504 for a future revision.
+        StatusError: 410 if the revision of the page is no longer kept; 504 if the revision is in the future.
     """
-    wanted = selection(request)
-    limit = max(0, request.number("limit"))
+    wanted = parse_selection(request)
+    limit = max(0, request.read_number("limit"))
     if request.query.get("continue"):
         token = _read_token(request.query["continue"])
-        (stored, revision), after = _continued(server, request, token), token.start
+        (stored, revision), after = _read_rest(server, request, token), token.start
     else:
-        stored, revision = _at(server, request)
+        stored, revision = _read_current(server, request)
         after = None
     items = [each for each in stored if (after is None or each.key > after) and wanted.matches(each.object)]
     if not limit or len(items) <= limit:
@@ -143,15 +143,15 @@ def list_page(server: ServerParts, request: ApiRequest) -> Page:
     return Page(page, revision, next_token, None if wanted.labels or wanted.fields else len(items) - limit)
 
 
-def _continued(server: ServerParts, request: ApiRequest, token: _Token) -> tuple[list[Stored], int]:
+def _read_rest(server: ServerParts, request: ApiRequest, token: _Token) -> tuple[list[Stored], int]:
     storage, store = request.target.resource.storage, server.store
     if token.rv < 0:
         return store.all(storage), store.revision
     try:
         return store.at(storage, token.rv), token.rv
     except StatusError as error:
-        # The rest is still available, but not consistent. As in Kubernetes, the message explains this and has a
-        # token.
+        # The other pages are still available, but not consistent with the earlier pages. As in Kubernetes, the
+        # error message explains this and contains a token.
         message = (
             "The provided continue parameter is too old to display a consistent list "
             "result. You can start a new list without "
@@ -169,17 +169,17 @@ def _read_token(text: str) -> _Token:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
-        why = "illegal base64 data at input byte 0" if isinstance(error, binascii.Error) else str(error)
-        raise bad_request(f"invalid continue token: continue key is not valid: {why}") from error
+        reason = "illegal base64 data at input byte 0" if isinstance(error, binascii.Error) else str(error)
+        raise bad_request(f"invalid continue token: continue key is not valid: {reason}") from error
 
 
 def _write_token(token: _Token) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
-def _at(server: ServerParts, request: ApiRequest) -> tuple[list[Stored], int]:
+def _read_current(server: ServerParts, request: ApiRequest) -> tuple[list[Stored], int]:
     storage, store = request.target.resource.storage, server.store
-    revision, match = revision_of(request), request.query.get("resourceVersionMatch", "")
+    revision, match = parse_revision(request), request.query.get("resourceVersionMatch", "")
     if match and not request.query.get("resourceVersion"):
         causes = [
             Cause(
@@ -188,41 +188,41 @@ def _at(server: ServerParts, request: ApiRequest) -> tuple[list[Stored], int]:
                 "resourceVersionMatch",
             )
         ]
-        raise invalid(About("meta.k8s.io", "ListOptions"), causes)
+        raise invalid(Subject("meta.k8s.io", "ListOptions"), causes)
     if match not in {"", "Exact", "NotOlderThan"}:
         cause = not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", ""))
-        raise invalid(About("meta.k8s.io", "ListOptions"), [cause])
+        raise invalid(Subject("meta.k8s.io", "ListOptions"), [cause])
     if revision > store.revision:
-        raise _too_large(revision, store.revision)
+        raise _too_large_error(revision, store.revision)
     if match == "Exact":
         return store.at(storage, revision), revision
     return store.all(storage), store.revision
 
 
-def _too_large(revision: int, current: int) -> StatusError:
+def _too_large_error(revision: int, current: int) -> StatusError:
     cause = Cause("ResourceVersionTooLarge", "Too large resource version")
     return StatusError(
         504, "Timeout", f"Too large resource version: {revision}, current: {current}", None, [cause], 1
     )
 
 
-def lines(change: StoredChange, wanted: Selection, writer: Encoder) -> Iterator[bytes]:
+def encode_change(change: StoredChange, wanted: Selection, writer: Encoder) -> Iterator[bytes]:
     """Yield the watch lines of a change.
 
-    An object that enters or leaves the selection is reported as added or deleted.
+    If an object enters or leaves the selection, it is reported as added or deleted.
     """
     was = change.before is not None and wanted.matches(change.before.object)
     now = change.after is not None and wanted.matches(change.after.object)
     if now and change.after is not None:
-        yield writer.event("MODIFIED" if was else "ADDED", change.after)
+        yield writer.encode_event("MODIFIED" if was else "ADDED", change.after)
     elif was:
-        yield writer.event("DELETED", _left(change))
+        yield writer.encode_event("DELETED", _last_matching(change))
 
 
-def _left(change: StoredChange) -> Stored:
-    """Return the state in which an object leaves a watch.
+def _last_matching(change: StoredChange) -> Stored:
+    """Return the state to report when an object leaves the selection of a watch.
 
-    It is the state that last matched, at the new revision.
+    The result is the last state that matched the selection, with the revision of the change.
     """
     if change.after is None or change.before is None:
         return change.last

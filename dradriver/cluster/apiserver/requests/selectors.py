@@ -1,7 +1,7 @@
-"""Label selectors and field selectors, parsed once into predicates."""
+"""Parses label selectors and field selectors into predicates."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dradriver.cluster.apiserver.formats.values import Object, dig
@@ -45,22 +45,22 @@ class FieldRequirement:
     value: str
 
 
-def _clauses(text: str) -> list[str]:
+def _split_clauses(text: str) -> list[str]:
     # Commas separate clauses, except inside the parentheses of a set.
     return [part for part in _CLAUSE.findall(text) if part.strip()]
 
 
 def parse_labels(text: str) -> tuple[LabelRequirement, ...]:
-    """Read a label selector.
+    """Parse a label selector.
 
     Raises:
-        StatusError: 400 for an invalid selector.
+        StatusError: 400 if the selector is invalid.
     """
-    return tuple(_label(clause) for clause in _clauses(text))
+    return tuple(_parse_label_clause(clause) for clause in _split_clauses(text))
 
 
-def _label(clause: str) -> LabelRequirement:
-    # Runs of spaces become one: otherwise the pattern would backtrack over every way to split them.
+def _parse_label_clause(clause: str) -> LabelRequirement:
+    # Several spaces become one space. Otherwise, the pattern would try every way to split the spaces.
     match = _REQUIREMENT.match(_SPACES.sub(" ", clause))
     if match is None:
         raise bad_request(f"unable to parse requirement: found {clause!r}, expected: identifier")
@@ -76,7 +76,7 @@ def _label(clause: str) -> LabelRequirement:
 
 
 def parse_fields(text: str, supported: Iterable[str], kind: str) -> tuple[FieldRequirement, ...]:
-    """Read a field selector.
+    """Parse a field selector.
 
     Args:
         text: `metadata.name=a,spec.nodeName!=b`.
@@ -84,19 +84,19 @@ def parse_fields(text: str, supported: Iterable[str], kind: str) -> tuple[FieldR
         kind: `group/version, Kind=Name`, for the error.
 
     Raises:
-        StatusError: 400 for a field that selectors do not support.
+        StatusError: 400 if selectors do not support a field.
     """
     allowed = {"metadata.name", *supported}
     found = []
     for clause in filter(None, text.split(",")):
-        path, equal, value = _field_clause(clause)
+        path, equal, value = _parse_field_clause(clause)
         if path not in allowed:
-            raise bad_request(_unsupported(path, text, allowed, kind))
+            raise bad_request(_describe_unsupported(path, text, allowed, kind))
         found.append(FieldRequirement(path, equal, value))
     return tuple(found)
 
 
-def _unsupported(path: str, text: str, allowed: set[str], kind: str) -> str:
+def _describe_unsupported(path: str, text: str, allowed: set[str], kind: str) -> str:
     if allowed <= {"metadata.name", "metadata.namespace"}:
         return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
     return (
@@ -105,7 +105,7 @@ def _unsupported(path: str, text: str, allowed: set[str], kind: str) -> str:
     )
 
 
-def _field_clause(clause: str) -> tuple[str, bool, str]:
+def _parse_field_clause(clause: str) -> tuple[str, bool, str]:
     for operator, equal in (("!=", False), ("==", True), ("=", True)):
         path, found, value = clause.partition(operator)
         if found:
@@ -113,7 +113,7 @@ def _field_clause(clause: str) -> tuple[str, bool, str]:
     raise bad_request(f"invalid selector: '{clause}'; can't understand '{clause}'")
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -121,7 +121,7 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selection of a list or watch: namespace ("" for all), labels and fields."""
+    """The selection of a list or watch: namespace ("" for all namespaces), labels and fields."""
 
     namespace: str = ""
     labels: tuple[LabelRequirement, ...] = ()
@@ -135,12 +135,6 @@ class Selection:
         labels = metadata.get("labels") or {}
         if not all(requirement.matches(labels) for requirement in self.labels):
             return False
-        return all((_text(dig(obj, *each.path.split("."))) == each.value) == each.equal for each in self.fields)
-
-    @property
-    def everything(self) -> bool:
-        """Whether every object matches."""
-        return not (self.namespace or self.labels or self.fields)
-
-
-Predicate = Callable[[Object], bool]
+        return all(
+            (_to_text(dig(obj, *each.path.split("."))) == each.value) == each.equal for each in self.fields
+        )

@@ -4,18 +4,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias
 
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, dig
 from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.schema.decode import parse_time
 
-Cells: TypeAlias = list[JsonValue]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; `wide` ones are printed with `-o wide` only."""
+    """One column. If it is `wide`, it is printed only with `-o wide`."""
 
     name: str
     cell: Callable[[Object], JsonValue]
@@ -23,30 +20,30 @@ class Column:
     wide: bool = False
 
 
-def human(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration as kubectl prints ages: `5s`, `2m30s`, `3h`, `4d`, `2y`."""
     whole = int(seconds)
     if whole < 0:
         return "0s" if whole >= -1 else "<invalid>"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     steps = (
-        (whole < 120, f"{whole}s"), (minutes < 10, _two(minutes, "m", whole % 60, "s")),
+        (whole < 120, f"{whole}s"), (minutes < 10, _format_two_units(minutes, "m", whole % 60, "s")),
         (minutes < 180, f"{minutes}m"),
-        (hours < 8, _two(hours, "h", minutes % 60, "m")), (hours < 48, f"{hours}h"),
-        (days < 8, _two(days, "d", hours % 24, "h")), (days < 730, f"{days}d"),
-        (days < 2920, _two(days // 365, "y", days % 365, "d")),
+        (hours < 8, _format_two_units(hours, "h", minutes % 60, "m")), (hours < 48, f"{hours}h"),
+        (days < 8, _format_two_units(days, "d", hours % 24, "h")), (days < 730, f"{days}d"),
+        (days < 2920, _format_two_units(days // 365, "y", days % 365, "d")),
     )  # fmt: skip
     return next((text for fits, text in steps if fits), f"{days // 365}y")
 
 
-def _two(first: int, unit: str, second: int, small: str) -> str:
+def _format_two_units(first: int, unit: str, second: int, small: str) -> str:
     return f"{first}{unit}{second}{small}" if second else f"{first}{unit}"
 
 
-def _since(value: JsonValue) -> str:
+def _format_age(value: JsonValue) -> str:
     if not value:
         return "<unknown>"
-    return human((datetime.now(UTC) - parse_time(value)).total_seconds())
+    return format_duration((datetime.now(UTC) - parse_time(value)).total_seconds())
 
 
 def _path(*path: str, missing: str = "") -> Callable[[Object], JsonValue]:
@@ -62,7 +59,7 @@ def _name(obj: Object) -> str:
 
 
 def _age(obj: Object) -> str:
-    return _since(obj["metadata"].get("creationTimestamp"))
+    return _format_age(obj["metadata"].get("creationTimestamp"))
 
 
 def _pod_ready(obj: Object) -> str:
@@ -98,7 +95,7 @@ def _pod_restarts(obj: Object) -> str:
     return str(sum(each.get("restartCount", 0) for each in dig(obj, "status", "containerStatuses") or ()))
 
 
-def _gates(obj: Object) -> str:
+def _readiness_gates(obj: Object) -> str:
     total = dig(obj, "spec", "readinessGates") or []
     if not total:
         return "<none>"
@@ -106,7 +103,7 @@ def _gates(obj: Object) -> str:
     return f"{sum(conditions.get(each['conditionType']) == 'True' for each in total)}/{len(total)}"
 
 
-def _or_none(*path: str) -> Callable[[Object], JsonValue]:
+def _path_or_none(*path: str) -> Callable[[Object], JsonValue]:
     return lambda obj: dig(obj, *path) or "<none>"
 
 
@@ -130,7 +127,7 @@ def _node_address(kind: str) -> Callable[[Object], JsonValue]:
     return cell
 
 
-def _of_quota(obj: Object, *, limits: bool) -> str:
+def _quota_usage(obj: Object, *, limits: bool) -> str:
     hard, used = dig(obj, "status", "hard") or {}, dig(obj, "status", "used") or {}
     names = [name for name in sorted(hard) if name.startswith("limits.") == limits]
     return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
@@ -156,7 +153,7 @@ def _event_object(obj: Object) -> str:
 
 
 def _event_seen(obj: Object) -> str:
-    return _since(
+    return _format_age(
         obj.get("lastTimestamp")
         or dig(obj, "series", "lastObservedTime")
         or obj.get("eventTime")
@@ -168,12 +165,12 @@ NAME, AGE = Column("Name", _name), Column("Age", _age)
 _WIDE_NAME = Column("Name", _name, wide=True)
 _COLUMNS: dict[str, Sequence[Column]] = {
     "Pod": (
-        NAME, Column("Ready", _pod_ready), Column("Status", _pod_status), Column("Restarts",
-        _pod_restarts), AGE,
-        Column("IP", _or_none("status", "podIP"), wide=True), Column("Node", _or_none("spec",
-        "nodeName"), wide=True),
-        Column("Nominated Node", _or_none("status", "nominatedNodeName"), wide=True),
-        Column("Readiness Gates", _gates, wide=True),
+        NAME, Column("Ready", _pod_ready), Column("Status", _pod_status),
+        Column("Restarts", _pod_restarts), AGE,
+        Column("IP", _path_or_none("status", "podIP"), wide=True),
+        Column("Node", _path_or_none("spec", "nodeName"), wide=True),
+        Column("Nominated Node", _path_or_none("status", "nominatedNodeName"), wide=True),
+        Column("Readiness Gates", _readiness_gates, wide=True),
     ),
     "Node": (
         NAME, Column("Status", _node_status), Column("Roles", _node_roles), AGE,
@@ -182,32 +179,45 @@ _COLUMNS: dict[str, Sequence[Column]] = {
         Column("External-IP", _node_address("ExternalIP"), wide=True),
         Column("OS-Image", _path("status", "nodeInfo", "osImage", missing="<unknown>"), wide=True),
         Column("Kernel-Version", _path("status", "nodeInfo", "kernelVersion", missing="<unknown>"), wide=True),
-        Column("Container-Runtime", _path("status", "nodeInfo", "containerRuntimeVersion",
-        missing="<unknown>"), wide=True),
+        Column(
+            "Container-Runtime",
+            _path("status", "nodeInfo", "containerRuntimeVersion", missing="<unknown>"),
+            wide=True,
+        ),
     ),
     "Namespace": (NAME, Column("Status", _path("status", "phase")), AGE),
     "ServiceAccount": (NAME, AGE),
     "ConfigMap": (
-        NAME, Column("Data",
-        lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())), AGE,
+        NAME, Column("Data", lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())), AGE,
     ),
     "Secret": (
-        NAME, Column("Type", _path("type")), Column("Data",
-        lambda obj: len(obj.get("data") or ())), AGE,
+        NAME, Column("Type", _path("type")), Column("Data", lambda obj: len(obj.get("data") or ())), AGE,
     ),
     "ResourceQuota": (
-        NAME, Column("Request", lambda obj: _of_quota(obj, limits=False)),
-        Column("Limit", lambda obj: _of_quota(obj, limits=True)), AGE,
+        NAME, Column("Request", lambda obj: _quota_usage(obj, limits=False)),
+        Column("Limit", lambda obj: _quota_usage(obj, limits=True)), AGE,
+    ),
+    "PodDisruptionBudget": (
+        NAME,
+        Column("Min Available", _path("spec", "minAvailable", missing="N/A")),
+        Column("Max Unavailable", _path("spec", "maxUnavailable", missing="N/A")),
+        Column("Allowed Disruptions", _path("status", "disruptionsAllowed"), "integer"),
+        AGE,
     ),
     "Lease": (NAME, Column("Holder", _path("spec", "holderIdentity")), AGE),
     "Event": (
         Column("Last Seen", _event_seen), Column("Type", _path("type")), Column("Reason", _path("reason")),
         Column("Object", _event_object),
         Column("Subobject", _path("involvedObject", "fieldPath"), wide=True),
-        Column("Source", lambda obj: dig(obj, "source",
-        "component") or obj.get("reportingComponent") or "", wide=True),
+        Column(
+            "Source",
+            lambda obj: dig(obj, "source", "component") or obj.get("reportingComponent") or "",
+            wide=True,
+        ),
         Column("Message", _path("message")),
-        Column("First Seen", lambda obj: _since(obj.get("firstTimestamp") or obj.get("eventTime")), wide=True),
+        Column(
+            "First Seen", lambda obj: _format_age(obj.get("firstTimestamp") or obj.get("eventTime")), wide=True
+        ),
         Column("Count", lambda obj: obj.get("count") or dig(obj, "series", "count") or 1, wide=True),
         _WIDE_NAME,
     ),
@@ -223,7 +233,7 @@ _COLUMNS: dict[str, Sequence[Column]] = {
         Column("Key", _path("spec", "taint", "key")),
         Column("Value", _path("spec", "taint", "value")),
         Column("Effect", _path("spec", "taint", "effect")),
-        Column("TimeAdded", lambda obj: _since(dig(obj, "spec", "taint", "timeAdded"))),
+        Column("TimeAdded", lambda obj: _format_age(dig(obj, "spec", "taint", "timeAdded"))),
         AGE,
     ),
     "CustomResourceDefinition": (
@@ -232,29 +242,29 @@ _COLUMNS: dict[str, Sequence[Column]] = {
 }  # fmt: skip
 
 
-def columns(resource: ServedResource, printer: Sequence[Object] = ()) -> Sequence[Column]:
-    """Return the columns of a kind; a custom kind's come from its definition."""
+def get_columns(resource: ServedResource, printer: Sequence[Object] = ()) -> Sequence[Column]:
+    """Return the columns of a kind. The columns of a custom kind come from its definition (`printer`)."""
     if resource.schema is not None:
         return _COLUMNS.get(resource.kind, (NAME, AGE))
     if not printer:
         return (NAME, AGE)
-    return (NAME, *(_printer_column(each) for each in printer))
+    return (NAME, *(_to_column(each) for each in printer))
 
 
-def _printer_column(spec: Object) -> Column:
+def _to_column(spec: Object) -> Column:
     path = [part for part in str(spec.get("jsonPath", "")).replace("\\.", "\0").split(".") if part]
     path = [part.replace("\0", ".") for part in path]
     wide = spec.get("priority", 0) > 0
     if spec.get("type") == "date":
-        return Column(spec["name"], lambda obj: _since(dig(obj, *path)), wide=wide)
-    return Column(spec["name"], lambda obj: _cell(dig(obj, *path)), wide=wide)
+        return Column(spec["name"], lambda obj: _format_age(dig(obj, *path)), wide=wide)
+    return Column(spec["name"], lambda obj: _to_cell(dig(obj, *path)), wide=wide)
 
 
-def _cell(value: JsonValue) -> JsonValue:
-    return json.dumps(value) if isinstance(value, (dict, list)) else value
+def _to_cell(value: JsonValue) -> JsonValue:
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, (dict, list)) else value
 
 
-def table(
+def build_table(
     resource: ServedResource,
     items: Sequence[tuple[Object, Object]],
     printer: Sequence[Object],
@@ -264,11 +274,11 @@ def table(
 
     Args:
         resource: the kind.
-        items: pairs of a stored object and the `object` of its row.
+        items: for each row, the stored object and the row's field `object`.
         printer: the printer columns of a custom kind.
         metadata: list metadata.
     """
-    shown = columns(resource, printer)
+    shown = get_columns(resource, printer)
     definitions = [
         {"name": each.name, "type": each.type, "format": "name" if each in (NAME, _WIDE_NAME) else "",
         "description": each.name,

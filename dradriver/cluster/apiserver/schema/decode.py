@@ -1,8 +1,8 @@
 """Converts a request's JSON to an object of its type, as Go's decoder does.
 
-`parse` reads bytes and keeps the bytes of raw fields. `conform` checks types, drops and reports the fields that
-the type does not know, and writes values as Go prints them: quantities and times in canonical form, without
-nulls and empty optional values.
+`parse` reads bytes and keeps the bytes of raw fields. `conform` checks types, drops and reports unknown fields,
+and writes values as Go prints them: quantities and times in canonical form, without nulls and empty optional
+values.
 """
 
 import base64
@@ -15,22 +15,22 @@ import msgspec
 
 from dradriver.cluster.apiserver.formats import gojson, quantity
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, copy
-from dradriver.cluster.apiserver.schema.types import Field, SchemaType, keeps_bytes, struct, zeros
+from dradriver.cluster.apiserver.schema.types import Field, SchemaType, get_fields, get_zeros, keeps_bytes
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class TypeMismatchError(ValueError):
-    """A value does not have its field's type. The message is that of Go's decoder.
+    """A value does not have its field's type. The message is the message of Go's decoder.
 
     Attributes:
-        place: the field, with the indexes and keys that Go's message omits.
+        path: path of the field, including the indexes and keys that Go's message omits.
     """
 
-    def __init__(self, message: str, place: str) -> None:
+    def __init__(self, message: str, path: str) -> None:
         super().__init__(message)
-        self.place = place
+        self.path = path
 
 
 def parse(body: bytes, name: str | None) -> JsonValue:
@@ -38,14 +38,14 @@ def parse(body: bytes, name: str | None) -> JsonValue:
 
     Args:
         body: JSON.
-        name: the struct that the bytes should be, or None for an object without a schema.
+        name: name of the expected struct; None for an object without a schema.
 
     Raises:
-        msgspec.DecodeError: not JSON.
+        msgspec.DecodeError: the bytes are not JSON.
     """
     if name is None or not keeps_bytes(name):
         return msgspec.json.decode(body)
-    msgspec.json.decode(body)  # refuses broken JSON inside raw parts too
+    msgspec.json.decode(body)  # also rejects broken JSON inside raw parts
     return _parse(body, SchemaType("struct", struct=name))
 
 
@@ -55,7 +55,7 @@ def _parse(body: bytes | msgspec.Raw, kind: SchemaType) -> JsonValue:
         return None if kept == b"null" else msgspec.Raw(kept)
     first = bytes(memoryview(body)[:1])
     if kind.kind == "struct" and keeps_bytes(kind.struct) and first.strip() in {b"{", b""}:
-        fields = struct(kind.struct).fields
+        fields = get_fields(kind.struct)
         return {
             key: _parse(value, fields[key].type) if key in fields else msgspec.json.decode(value)
             for key, value in _OBJECT.decode(body).items()
@@ -66,41 +66,52 @@ def _parse(body: bytes | msgspec.Raw, kind: SchemaType) -> JsonValue:
 
 
 def parse_at(raw: msgspec.Raw, name: str, path: list[str]) -> JsonValue:
-    """Decode one value with the type of the field at a path of names and indexes in a struct."""
+    """Decode one value as the field at `path` in the struct `name`; `path` has field names and list indexes."""
     kind: SchemaType | None = SchemaType("struct", struct=name)
     for part in path:
         if kind is None or kind.kind not in {"struct", "list", "map"}:
             kind = None
         elif kind.kind == "struct":
-            known = struct(kind.struct).fields.get(part)
+            known = get_fields(kind.struct).get(part)
             kind = known.type if known is not None else None
         else:
             kind = kind.element
     if kind is None:
         return msgspec.json.decode(raw)
-    return wire(_parse(raw, kind))
+    return compact_raw(_parse(raw, kind))
 
 
 def thaw(value: JsonValue) -> JsonValue:
-    """Return a generic copy with decoded raw leaves, for strategic merge and apply."""
-    if isinstance(value, msgspec.Raw):
-        return msgspec.json.decode(value)
-    if isinstance(value, dict):
-        return {key: thaw(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [thaw(item) for item in value]
-    return value
+    """Return the value with decoded raw leaves, for strategic merge and apply. Other parts are shared."""
+    return _replace_raw(value, msgspec.json.decode)
 
 
-def wire(value: JsonValue) -> JsonValue:
-    """Return the value as it is answered: raw leaves are compacted and escaped, unchanged parts are shared."""
+def compact_raw(value: JsonValue) -> JsonValue:
+    """Return the value as answers contain it: raw leaves are compacted and escaped, other parts shared."""
+    return _replace_raw(value, _compact)
+
+
+def _compact(raw: msgspec.Raw) -> msgspec.Raw:
+    compacted = msgspec.Raw(gojson.compact(bytes(raw)))
+    return raw if compacted == raw else compacted
+
+
+def _replace_raw(value: JsonValue, convert: Callable[[msgspec.Raw], JsonValue]) -> JsonValue:
     if isinstance(value, msgspec.Raw):
-        return msgspec.Raw(gojson.compact(bytes(value)))
-    if isinstance(value, dict):
-        return {key: wire(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [wire(item) for item in value]
-    return value
+        return convert(value)
+    if not isinstance(value, (dict, list)):
+        return value
+    changed: JsonValue = None
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(item, _MAY_CONTAIN_RAW):
+            converted = _replace_raw(item, convert)
+            if converted is not item:
+                changed = value.copy() if changed is None else changed
+                changed[key] = converted
+    return value if changed is None else changed
+
+
+_MAY_CONTAIN_RAW = (dict, list, msgspec.Raw)
 
 
 def conform(
@@ -109,25 +120,29 @@ def conform(
     *,
     complete: bool = False,
     mismatches: list[TypeMismatchError] | None = None,
+    known: Object | None = None,
 ) -> tuple[Object, list[str]]:
-    """Return the object with the fields of its type, and messages about the fields that the type does not know.
+    """Return the object with the fields of its type, and messages about unknown fields.
 
     Args:
         name: the struct.
         value: the decoded JSON.
-        complete: also write the values that Go writes for unset fields. Go clients send those, others do not;
-            with them, both mean the same object.
-        mismatches: receives every value of a wrong type, which the new object then lacks (an item of a list
-            becomes an empty one); None raises the first, as Go does.
+        complete: whether to add the values that Go writes for unset fields. Go clients send these values, and
+            other clients do not. If they are added, both kinds of clients create the same object.
+        mismatches: receives an error for each value of a wrong type. Such a value is left out of the new
+            object, or, if it is a list item, replaced by an empty item. None: the first error is raised, as in
+            Go.
+        known: an object of this type that was converted before. Members of the value that are the same Python
+            objects are not converted again.
 
     Returns:
-        a new object, and messages such as `unknown field "spec.foo"`.
+        The new object, and messages such as `unknown field "spec.foo"`.
 
     Raises:
         TypeMismatchError: a value has the wrong type, and `mismatches` is None.
     """
     conformer = _Conformer(complete=complete, mismatches=mismatches)
-    return conformer.object(name, value, ""), conformer.unknown
+    return conformer.convert_struct(name, value, "", known), conformer.unknown
 
 
 class _Conformer:
@@ -135,96 +150,107 @@ class _Conformer:
         self.complete = complete
         self.mismatches = mismatches
         self.unknown: list[str] = []
-        # The current place, as in messages of Go's decoder: the structs around a value, and the fields down to
-        # it.
+        # The current position, as in messages of Go's decoder: the structs around a value, and the fields on
+        # the path to it.
         self.inside: list[str] = []
         self.fields: list[str] = []
 
-    def object(self, name: str, value: Object, path: str) -> Object:
-        fields = struct(name).fields
-        result: Object = copy(zeros(name)) if self.complete else {}
+    def convert_struct(self, name: str, value: Object, path: str, known_value: Object | None = None) -> Object:
+        fields = get_fields(name)
+        result: Object = copy(get_zeros(name)) if self.complete else {}
         self.inside.append(name)
         for key, item in value.items():
             known = fields.get(key)
-            if known is None:
+            before = known_value.get(key) if known_value is not None else None
+            if item is before and before is not None:
+                result[key] = item
+            elif known is None:
                 self.unknown.append(f'unknown field "{path}{key}"')
             elif item is not None:
                 self.fields.append(key)
-                kept = self.kept(known.type, item, f"{path}{key}")
+                kept = self.convert_or_collect(known.type, item, f"{path}{key}", before)
                 self.fields.pop()
-                if kept is not _WRONG and not (known.omitempty and _empty(known, kept)):
+                if kept is not _MISMATCH and not (known.omitempty and _is_empty(known, kept)):
                     result[key] = kept
         self.inside.pop()
         return result
 
-    def kept(self, kind: SchemaType, value: JsonValue, path: str) -> JsonValue:
-        """Return the value; `_WRONG` if it has a wrong type and mismatches are collected."""
+    def convert_or_collect(
+        self, kind: SchemaType, value: JsonValue, path: str, known_value: JsonValue = None
+    ) -> JsonValue:
+        """Return the value; `_MISMATCH` if the value has a wrong type and mismatches are collected."""
         try:
-            return self.value(kind, value, path)
+            return self.convert(kind, value, path, known_value)
         except TypeMismatchError as error:
             if self.mismatches is None:
                 raise
             self.mismatches.append(error)
-            return _WRONG
+            return _MISMATCH
 
-    def value(self, kind: SchemaType, value: JsonValue, path: str) -> JsonValue:
+    def convert(self, kind: SchemaType, value: JsonValue, path: str, known_value: JsonValue) -> JsonValue:
         if kind.kind == "struct":
             if not isinstance(value, dict):
-                raise self.mismatch(value, path, _go_type(kind))
-            return self.object(kind.struct, value, path + ".")
+                raise self.mismatch_error(value, path, _format_go_type(kind))
+            known = known_value if isinstance(known_value, dict) else None
+            return self.convert_struct(kind.struct, value, path + ".", known)
         if kind.kind == "list" and kind.element is not None:
-            return self.list(kind.element, value, path)
+            return self.convert_list(kind.element, value, path)
         if kind.kind == "map" and kind.element is not None:
             if not isinstance(value, dict):
-                raise self.mismatch(value, path, f"map[string]{_go_type(kind.element)}")
+                raise self.mismatch_error(value, path, f"map[string]{_format_go_type(kind.element)}")
             items = {
-                key: self.kept(kind.element, item, f"{path}.{key}")
+                key: self.convert_or_collect(kind.element, item, f"{path}.{key}")
                 for key, item in value.items()
                 if item is not None
             }
-            return {key: item for key, item in items.items() if item is not _WRONG}
-        return self.primitive(kind, value, path)
+            return {key: item for key, item in items.items() if item is not _MISMATCH}
+        return self.convert_primitive(kind, value, path)
 
-    def list(self, element: SchemaType, value: JsonValue, path: str) -> list[JsonValue]:
+    def convert_list(self, element: SchemaType, value: JsonValue, path: str) -> list[JsonValue]:
         if not isinstance(value, list):
-            raise self.mismatch(value, path, "[]" + _go_type(element))
+            raise self.mismatch_error(value, path, "[]" + _format_go_type(element))
         if element.kind == "string" and self.mismatches is None:
             if not all(isinstance(item, str) for item in value):
-                raise self.mismatch(next(item for item in value if not isinstance(item, str)), path, "string")
+                raise self.mismatch_error(
+                    next(item for item in value if not isinstance(item, str)), path, "string"
+                )
             return list(value)
         # A null item decodes to Go's zero value.
         items = [
-            self.kept(element, {} if item is None else item, f"{path}[{index}]")
+            self.convert_or_collect(element, {} if item is None else item, f"{path}[{index}]")
             for index, item in enumerate(value)
         ]
-        return [({} if element.kind == "struct" else "") if item is _WRONG else item for item in items]
+        return [({} if element.kind == "struct" else "") if item is _MISMATCH else item for item in items]
 
-    def primitive(self, kind: SchemaType, value: JsonValue, path: str) -> JsonValue:
-        accepted = _ACCEPTED.get(kind.kind)
+    def convert_primitive(self, kind: SchemaType, value: JsonValue, path: str) -> JsonValue:
+        accepted = _PYTHON_TYPES.get(kind.kind)
         if accepted is not None:
             if not isinstance(value, accepted) or (isinstance(value, bool) and kind.kind != "bool"):
-                raise self.mismatch(value, path, kind.kind)
+                raise self.mismatch_error(value, path, kind.kind)
             if isinstance(value, int) and not _fits(value, _BITS.get(kind.kind)):
-                raise self.mismatch(value, path, kind.kind)
+                raise self.mismatch_error(value, path, kind.kind)
             return value
-        convert = _CONVERTED[kind.kind]
+        convert = _CONVERTERS[kind.kind]
         try:
             return convert(value)
         except ValueError as error:
             raise TypeMismatchError(str(error), path) from error
 
-    def mismatch(self, value: JsonValue, path: str, wanted: str) -> TypeMismatchError:
+    def mismatch_error(self, value: JsonValue, path: str, wanted: str) -> TypeMismatchError:
         field = ".".join((self.inside[-1].rpartition(".")[2], *self.fields))
-        message = f"json: cannot unmarshal {_go_name(value)} into Go struct field {field} of type {wanted}"
+        message = (
+            f"json: cannot unmarshal {_format_go_name(value)} into Go struct field {field} of type {wanted}"
+        )
         return TypeMismatchError(message, path)
 
 
-_WRONG: JsonValue = msgspec.Raw()
+_MISMATCH: JsonValue = msgspec.Raw()
 """Placeholder for a value of a wrong type."""
 
 
-def _empty(known: Field, value: JsonValue) -> bool:
-    # Go's omitempty: nil pointers (null, left out before), zero scalars, empty lists and maps; never structs.
+def _is_empty(known: Field, value: JsonValue) -> bool:
+    # Go's omitempty leaves out nil pointers (null, which were left out before), zero scalars, and empty lists
+    # and maps, but never structs.
     if known.type.kind == "struct" or known.type.pointer:
         return False
     if known.type.kind in {"raw", "any", "quantity", "intorstring"}:
@@ -232,11 +258,11 @@ def _empty(known: Field, value: JsonValue) -> bool:
     return not value
 
 
-def _go_type(kind: SchemaType) -> str:
+def _format_go_type(kind: SchemaType) -> str:
     if kind.kind == "struct":
         return f"v1.{kind.struct.rpartition('.')[2]}"
     if kind.kind == "list" and kind.element is not None:
-        return f"[]{_go_type(kind.element)}"
+        return f"[]{_format_go_type(kind.element)}"
     return kind.kind
 
 
@@ -244,7 +270,7 @@ def _fits(value: int, bits: int | None) -> bool:
     return bits is None or -(1 << bits - 1) <= value < 1 << bits - 1
 
 
-def _go_name(value: JsonValue) -> str:
+def _format_go_name(value: JsonValue) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int) and abs(value) >= 1 << 31:
@@ -252,11 +278,11 @@ def _go_name(value: JsonValue) -> str:
     return {str: "string", int: "number", float: "number", list: "array"}.get(type(value), "object")
 
 
-def _quantity(value: JsonValue) -> str:
+def _convert_quantity(value: JsonValue) -> str:
     if isinstance(value, str):
-        return quantity.canonical(value)
+        return quantity.canonicalize(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return quantity.canonical(str(value))
+        return quantity.canonicalize(str(value))
     raise ValueError(quantity.ERROR)
 
 
@@ -274,18 +300,18 @@ def parse_time(value: JsonValue) -> datetime:
     raise ValueError(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}"')
 
 
-def _time(value: JsonValue) -> str:
+def _convert_time(value: JsonValue) -> str:
     return parse_time(value).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
-def _microtime(value: JsonValue) -> str:
+def _convert_microtime(value: JsonValue) -> str:
     return parse_time(value).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def _bytes(value: JsonValue) -> str:
+def _convert_bytes(value: JsonValue) -> str:
     if not isinstance(value, str):
         raise ValueError(  # noqa: TRY004 -- one kind of error for all values
-            f"json: cannot unmarshal {_go_name(value)} into Go value of type []uint8"
+            f"json: cannot unmarshal {_format_go_name(value)} into Go value of type []uint8"
         )
     try:
         base64.b64decode(value, validate=True)
@@ -294,22 +320,25 @@ def _bytes(value: JsonValue) -> str:
     return value
 
 
-def _int_or_string(value: JsonValue) -> JsonValue:
+def _convert_int_or_string(value: JsonValue) -> JsonValue:
     if isinstance(value, (int, str)) and not isinstance(value, bool):
         return value
-    raise ValueError(f"json: cannot unmarshal {_go_name(value)} into Go value of type intstr.IntOrString")
+    raise ValueError(
+        f"json: cannot unmarshal {_format_go_name(value)} into Go value of type intstr.IntOrString"
+    )
 
 
-def _raw(value: JsonValue) -> msgspec.Raw:
-    # The bytes as sent, or a generic value as Go marshals it.
+def _convert_raw(value: JsonValue) -> msgspec.Raw:
+    # The value consists of the bytes as sent, or is a generic value that is written as Go marshals it.
     return value if isinstance(value, msgspec.Raw) else msgspec.Raw(gojson.encode(value).encode())
 
 
-_ACCEPTED: dict[str, type | tuple[type, ...]] = {
+_PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str, "bool": bool, "int32": int, "int64": int, "float": (int, float), "byte": int,
 }  # fmt: skip
 _BITS = {"int32": 32, "int64": 64}
-_CONVERTED: dict[str, Callable[[JsonValue], JsonValue]] = {
-    "quantity": _quantity, "time": _time, "microtime": _microtime, "bytes": _bytes, "raw": _raw,
-    "intorstring": _int_or_string, "any": lambda value: value,
+_CONVERTERS: dict[str, Callable[[JsonValue], JsonValue]] = {
+    "quantity": _convert_quantity, "time": _convert_time, "microtime": _convert_microtime,
+    "bytes": _convert_bytes, "raw": _convert_raw, "intorstring": _convert_int_or_string,
+    "any": lambda value: value,
 }  # fmt: skip

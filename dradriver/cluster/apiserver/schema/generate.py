@@ -1,11 +1,11 @@
 """Write `kubernetes.json` from the Go types of a Kubernetes release.
 
-`python -m dradriver.cluster.apiserver.schema.generate API_MODULE APIMACHINERY_MODULE >
-kubernetes.json`, where both are folders of the Go modules `k8s.io/api` and `k8s.io/apimachinery`.
-A type becomes a map from JSON name to one string: the type (`*` pointer, `[]` list, `{}` map, then
-a primitive or `package.Type`) and its marks (`o` omitempty, `inline`, `list=TYPE` (also `atomic`
-on a struct or map), `keys=A,B`, `merge=KEY`, `#NUMBER` in protobuf, `#OUTER.NUMBER` in an embedded
-message).
+Run `python -m dradriver.cluster.apiserver.schema.generate API_MODULE APIMACHINERY_MODULE >
+kubernetes.json`. The arguments are the folders of the Go modules `k8s.io/api` and
+`k8s.io/apimachinery`. A type becomes a map from JSON name to one string: the type (`*` pointer,
+`[]` list, `{}` map, then a primitive or `package.Type`) and its marks (`o` omitempty, `inline`,
+`list=TYPE` (also `atomic` on a struct or map), `keys=A,B`, `merge=KEY`, `#NUMBER` in protobuf,
+`#OUTER.NUMBER` in an embedded message).
 """
 
 import json
@@ -20,11 +20,13 @@ PACKAGES = {
     "events": "events/v1",
     "authorization": "authorization/v1",
     "authentication": "authentication/v1",
+    "policy": "policy/v1",
 }
 ROOTS = (
     "core.Namespace", "core.Node", "core.Pod", "core.Binding", "core.Event",
     "core.ServiceAccount", "core.ConfigMap",
     "core.Secret", "core.ResourceQuota", "events.Event", "coordination.Lease",
+    "policy.PodDisruptionBudget",
     "resource.DeviceClass", "resource.ResourceClaim",
     "resource.ResourceClaimTemplate", "resource.ResourceSlice", "resource.DeviceTaintRule",
     "authorization.SelfSubjectAccessReview", "authentication.SelfSubjectReview", "authentication.TokenRequest",
@@ -47,7 +49,7 @@ ATOMIC_STRUCT = re.compile(r"^// \+structType=atomic\n(?://.*\n)*type (\w+) stru
 
 
 class Generator:
-    """Reads packages and resolves the types that the roots reach."""
+    """Reads Go packages and resolves all types to which the root types refer."""
 
     def __init__(self, sources: dict[str, str]) -> None:
         self.structs: dict[str, str] = {}
@@ -60,18 +62,18 @@ class Generator:
         }
         self.types: dict[str, dict[str, str]] = {}
 
-    def expression(self, package: str, go: str) -> str:
+    def describe_type(self, package: str, go: str) -> str:
         """Return the type expression of one Go type, as seen from a package."""
         if go == "[]byte":
             return "bytes"
         for sign in ("*", "[]"):
             if go.startswith(sign):
-                return sign + self.expression(package, go[len(sign) :])
+                return sign + self.describe_type(package, go[len(sign) :])
         if go.startswith("map["):
-            return "{}" + self.expression(package, go[go.index("]") + 1 :])
-        return self.named(package, go)
+            return "{}" + self.describe_type(package, go[go.index("]") + 1 :])
+        return self.describe_named_type(package, go)
 
-    def named(self, package: str, go: str) -> str:
+    def describe_named_type(self, package: str, go: str) -> str:
         """Return the type expression of a named Go type, and queue its struct."""
         if "." in go:
             left, right = go.split(".")
@@ -84,10 +86,10 @@ class Generator:
         if name in self.structs:
             self.add(name)
             return name
-        return self.expression(name.split(".")[0], self.aliases[name])
+        return self.describe_type(name.split(".")[0], self.aliases[name])
 
     def add(self, name: str) -> None:
-        """Describe one struct and all structs that it reaches."""
+        """Describe one struct and all structs to which it refers."""
         if name in self.types:
             return
         fields: dict[str, str] = {}
@@ -102,9 +104,9 @@ class Generator:
             if not json_name and go.endswith("TypeMeta"):
                 fields |= {"apiVersion": "string o", "kind": "string o"}
             elif not json_name:
-                fields |= self.inlined(package, go, match.group(4))
+                fields |= self.describe_embedded(package, go, match.group(4))
             elif json_name != "-":
-                expression = self.expression(package, go)
+                expression = self.describe_type(package, go)
                 optional = ["o"] if "omitempty" in options else []
                 atomic = ["list=atomic"] if expression.lstrip("*") in self.atomic else []
                 found = self.marks(marks, match.group(4))
@@ -112,11 +114,12 @@ class Generator:
                     found += atomic
                 fields[json_name] = " ".join([expression, *optional, *found])
 
-    def inlined(self, package: str, go: str, tag: str) -> dict[str, str]:
-        """Return the fields of an embedded struct. In protobuf they are in a separate message."""
+    def describe_embedded(self, package: str, go: str, tag: str) -> dict[str, str]:
+        """Return the fields of an embedded struct. In protobuf, these fields are in a separate message."""
         number = re.search(r'protobuf:"\w+,(\d+)', tag)
         prefix = f"#{number.group(1)}." if number else "#"
-        return {key: text.replace("#", prefix) for key, text in self.types[self.named(package, go)].items()}
+        fields = self.types[self.describe_named_type(package, go)]
+        return {key: text.replace("#", prefix) for key, text in fields.items()}
 
     @staticmethod
     def marks(comments: list[tuple[str, str]], tag: str) -> list[str]:

@@ -5,7 +5,8 @@ structs. Marks define how server-side apply and strategic merge treat lists.
 """
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Literal, TypeAlias
@@ -24,15 +25,19 @@ class SchemaType:
 
     Attributes:
         kind: a primitive, `list`, `map` or `struct`.
-        pointer: Go keeps a zero value behind a pointer; without, `omitempty` drops it.
+        pointer: whether the Go type is a pointer. `omitempty` keeps a zero value behind a pointer, and drops
+            any other zero value.
         element: the type of a list's or map's elements.
         struct: the name of the struct, `package.Name`.
+        members: the fields of a struct without a name, as custom kinds have them; None: `struct` names the
+            struct.
     """
 
     kind: Kind
     pointer: bool = False
     element: "SchemaType | None" = None
     struct: str = ""
+    members: "Mapping[str, Field] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +45,14 @@ class Field:
     """One field of a struct.
 
     Attributes:
-        type: its type.
-        omitempty: whether a zero value is left out.
-        list_type: `atomic`, `map`, `set` or nothing; `atomic` also for structs and maps.
+        type: type of the field.
+        omitempty: whether a zero value of the field is left out.
+        list_type: `atomic`, `map`, `set` or ""; a struct or map can also be `atomic`.
         keys: the fields that identify an item of a `map` list (server-side apply).
         merge_key: the field that identifies an item in a strategic merge patch; "" for a merged
             list of scalars, None for a list that is replaced.
-        number: its number in the protobuf form, empty for none; two numbers when it lies in an
-            embedded message.
+        number: number of the field in the protobuf form; empty if it has none; two numbers if the field is in
+            an embedded message.
     """
 
     type: SchemaType
@@ -58,38 +63,32 @@ class Field:
     number: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
-    """A named Go struct: its fields by JSON name, and whether any field below it keeps bytes as sent."""
-
-    name: str
-    fields: dict[str, Field] = field(default_factory=dict)
-
-
-def _type(expression: str) -> SchemaType:
+def _parse_type(expression: str) -> SchemaType:
     pointer = expression.startswith("*")
     expression = expression.removeprefix("*")
     if expression.startswith("[]"):
-        return SchemaType("list", pointer, _type(expression[2:]))
+        return SchemaType("list", pointer, _parse_type(expression[2:]))
     if expression.startswith("{}"):
-        return SchemaType("map", pointer, _type(expression[2:]))
+        return SchemaType("map", pointer, _parse_type(expression[2:]))
     if "." in expression:
         return SchemaType("struct", pointer, None, expression)
     return SchemaType(expression, pointer)  # type: ignore[arg-type]  # the file holds only the kinds above
 
 
-def _field(text: str) -> Field:
+def _parse_field(text: str) -> Field:
     expression, *marks = text.split(" ")
     values = dict(mark.split("=", 1) for mark in marks if "=" in mark)
     keys = tuple(values["keys"].split(",")) if "keys" in values else ()
     number = next((tuple(map(int, mark[1:].split("."))) for mark in marks if mark.startswith("#")), ())
-    return Field(_type(expression), "o" in marks, values.get("list", ""), keys, values.get("merge"), number)
+    return Field(
+        _parse_type(expression), "o" in marks, values.get("list", ""), keys, values.get("merge"), number
+    )
 
 
-# Fields of the KEPs that Kubernetes 1.37 does not have, served when their gate is on (dropped otherwise).
+# Fields of KEPs that Kubernetes 1.37 does not have. They are served if their gate is on, and dropped otherwise.
 _KEP_FIELDS = {
-    # KEP-5963, "Design Details": the groups in force when the device was allocated.
-    "resource.DeviceRequestAllocationResult": {"compatibilityGroups": "{}[]string o"},
+    # KEP-5963, "Design Details": the groups that were active when the device was allocated.
+    "resource.DeviceRequestAllocationResult": {"compatibilityGroups": "{}[]string o"}
 }
 
 
@@ -97,7 +96,7 @@ _FILES = ("kubernetes.json", "apiextensions.json")
 
 
 @cache
-def _document() -> dict[str, dict[str, str]]:
+def _load_document() -> dict[str, dict[str, str]]:
     folder = resources.files(__package__)
     document: dict[str, dict[str, str]] = {}
     for name in _FILES:
@@ -106,31 +105,43 @@ def _document() -> dict[str, dict[str, str]]:
 
 
 @cache
-def struct(name: str) -> Struct:
-    """Return the struct of a name such as `core.Pod`.
+def get_fields(name: str) -> Mapping[str, Field]:
+    """Return the fields of a struct such as `core.Pod`, by JSON name.
 
     Raises:
-        KeyError: no such struct in the generated file.
+        KeyError: the generated file does not contain the struct.
     """
-    fields = {**_document()[name], **_KEP_FIELDS.get(name, {})}
-    return Struct(name, {key: _field(text) for key, text in fields.items()})
+    fields = {**_load_document()[name], **_KEP_FIELDS.get(name, {})}
+    return {key: _parse_field(text) for key, text in fields.items()}
+
+
+def get_members(kind: SchemaType) -> Mapping[str, Field]:
+    """Return the fields of a type, by JSON name; empty if it is not a struct."""
+    if kind.members is not None:
+        return kind.members
+    return get_fields(kind.struct) if kind.kind == "struct" else {}
+
+
+def to_type(kind: str | SchemaType | None) -> SchemaType | None:
+    """Return the type of a struct that is given by its name. A type and None are returned unchanged."""
+    return SchemaType("struct", struct=kind) if isinstance(kind, str) else kind
 
 
 @cache
-def zeros(name: str) -> dict[str, JsonValue]:
+def get_zeros(name: str) -> dict[str, JsonValue]:
     """Return the values that Go writes for unset fields: empty structs, scalars without `omitempty`.
 
-    The result is shared: copy it before changing it.
+    All callers get the same result object. Copy it before changing it.
     """
-    found = {key: _zero(each) for key, each in struct(name).fields.items()}
+    found = {key: _zero_value(each) for key, each in get_fields(name).items()}
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _zero(each: Field) -> JsonValue:
+def _zero_value(each: Field) -> JsonValue:
     if each.type.pointer:
         return None
     if each.type.kind == "struct":
-        return zeros(each.type.struct)
+        return get_zeros(each.type.struct)
     return None if each.omitempty else _ZEROS.get(each.type.kind)
 
 
@@ -149,7 +160,7 @@ def _reaches_raw(name: str, seen: set[str]) -> bool:
     if name in seen:
         return False
     seen.add(name)
-    return any(_type_reaches_raw(each.type, seen) for each in struct(name).fields.values())
+    return any(_type_reaches_raw(each.type, seen) for each in get_fields(name).values())
 
 
 def _type_reaches_raw(each: SchemaType, seen: set[str]) -> bool:

@@ -1,7 +1,7 @@
 """The behavior of each kind when an object is written: fields that the server sets, keeps, drops and rejects.
 
-A strategy prepares an object in place (it is a fresh copy) and then reports its faults. `strategy_of` finds the
-strategy of a resource. Kinds without their own strategy have the base class.
+A strategy first changes an object, which is a fresh copy, and then reports the object's errors. `strategy_of`
+finds the strategy of a resource. The strategy of all other kinds is the base class.
 
 | module | contents |
 |---|---|
@@ -12,10 +12,12 @@ strategy of a resource. Kinds without their own strategy have the base class.
 | `dropping` | fields behind feature gates |
 | `custom` | custom resource definitions and their objects |
 | `quotas` | resource quotas |
+| `budgets` | pod disruption budgets |
 """
 
 from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy
+from dradriver.cluster.apiserver.strategies.budgets import BudgetStrategy
 from dradriver.cluster.apiserver.strategies.core import (
     ConfigMapStrategy,
     EventStrategy,
@@ -46,6 +48,7 @@ _STRATEGIES: dict[str, Strategy] = {
     "ConfigMap": ConfigMapStrategy(),
     "Lease": LeaseStrategy(),
     "ResourceQuota": QuotaStrategy(),
+    "PodDisruptionBudget": BudgetStrategy(),
     "DeviceClass": ClassStrategy(),
     "ResourceClaim": ClaimStrategy(),
     "ResourceClaimTemplate": TemplateStrategy(),
@@ -54,11 +57,14 @@ _STRATEGIES: dict[str, Strategy] = {
     "CustomResourceDefinition": DefinitionStrategy(),
 }
 _BASE = Strategy()
-_CUSTOM = {with_status: CustomStrategy(with_status=with_status) for with_status in (True, False)}
 
 
 def strategy_of(resource: ServedResource) -> Strategy:
-    """Return the strategy of a resource."""
+    """Return the strategy of a resource.
+
+    Args:
+        resource: a served resource. The strategy of a custom resource depends on its definition.
+    """
     if resource.schema is None:
-        return _CUSTOM["status" in resource.subresources]
+        return CustomStrategy(resource)
     return _STRATEGIES.get(resource.kind, _BASE)

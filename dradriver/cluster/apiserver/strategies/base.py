@@ -9,21 +9,21 @@ from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.kinds.gates import FeatureGates
 from dradriver.cluster.apiserver.validation.devices import CelCheck
 from dradriver.cluster.apiserver.validation.field import Causes
-from dradriver.cluster.apiserver.validation.metadata import path_segment
-from dradriver.cluster.apiserver.validation.names import subdomain
+from dradriver.cluster.apiserver.validation.metadata import check_path_segment
+from dradriver.cluster.apiserver.validation.names import check_subdomain
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The request and the server, as far as a strategy sees them.
+    """The data of the request and the server that strategies need.
 
     Attributes:
-        now: the time of the request, RFC 3339 in UTC, whole seconds.
+        now: the time of the request, in RFC 3339 form, in UTC, without fractions of seconds.
         gates: the feature gates.
-        user: the writer.
+        user: the user who writes.
         verb: `create`, `update` or `patch`.
-        namespace_labels: returns the labels of a namespace by name.
-        cel_check: rejects CEL expressions; None checks their length only.
+        namespace_labels: returns the labels of the namespace with a given name.
+        cel_check: returns why a CEL expression is invalid; None: only the length of expressions is checked.
     """
 
     now: str
@@ -37,51 +37,92 @@ class Context:
 class Strategy:
     """The behavior of kinds without special rules.
 
-    A method that prepares may change `obj`, but never `old`.
+    In all methods, `obj` is the object to write (a fresh copy) and `old` the stored object. A method whose name
+    begins with `prepare` may change `obj`, but must never change `old`. Source: `RESTCreateStrategy` and
+    `RESTUpdateStrategy` of k8s.io/apiserver.
     """
 
     def check_name(self, name: str) -> list[str]:
-        """Check an object's name."""
-        return subdomain(name)
+        """Check an object's name.
 
-    def prepare_create(self, context: Context, obj: Object) -> None:
-        """Set defaults and drop fields that a creator may not set."""
+        Args:
+            name: `metadata.name`, not empty.
 
-    def validate_create(self, context: Context, obj: Object) -> Causes:
-        """Check a new object, besides its metadata."""
-        return []
+        Returns:
+            A message for each broken rule.
+        """
+        return check_subdomain(name)
 
-    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
-        """Restore fields that an update may not change, such as the status of kinds with that subresource."""
+    def prepare(self, context: Context, obj: Object, old: Object | None) -> None:
+        """Set defaults, and restore or drop fields that the writer may not set, such as the status.
 
-    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
-        """Check a changed object, besides its metadata."""
+        Args:
+            context: the request.
+            obj: the new version, which is changed in place.
+            old: the stored object; None for a create.
+        """
+
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
+        """Check an object, except its metadata.
+
+        Args:
+            context: the request.
+            obj: the prepared new version.
+            old: the stored object; None for a create.
+
+        Returns:
+            A cause for each broken rule.
+        """
         return []
 
     def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
-        """Restore everything but the status."""
+        """Restore all fields except the status.
+
+        Args:
+            context: the request.
+            obj: the new version, which is changed in place.
+            old: the stored object.
+        """
         keep(obj, old, "spec")
         keep_metadata(obj, old)
 
     def validate_status(self, context: Context, obj: Object, old: Object) -> Causes:
-        """Check a changed status."""
+        """Check a changed status.
+
+        Args:
+            context: the request.
+            obj: the prepared new version.
+            old: the stored object.
+
+        Returns:
+            A cause for each broken rule.
+        """
         return []
 
-    def grace(self, obj: Object, asked: int | None) -> int:
-        """Return the seconds between the request to delete an object and its removal; 0 for at once."""
+    def grace(self, obj: Object, requested: int | None) -> int:
+        """Return the seconds between the request to delete an object and its removal; 0: it is removed at once.
+
+        Args:
+            obj: the object.
+            requested: `gracePeriodSeconds` of the request; None if the request has none.
+        """
         return 0
 
     def warnings(self, obj: Object) -> list[str]:
-        """Return warnings for the writer."""
+        """Return warnings for the writer.
+
+        Args:
+            obj: the written object.
+        """
         return []
 
 
 class PathNamed(Strategy):
-    """Strategy of kinds whose names only have to fit into a URL."""
+    """Strategy of kinds whose names may be anything that fits into a URL."""
 
     def check_name(self, name: str) -> list[str]:
         """See `Strategy`."""
-        return path_segment(name)
+        return check_path_segment(name)
 
 
 def keep(obj: Object, old: Object | None, *fields: str) -> None:
@@ -108,14 +149,14 @@ def keep_metadata(obj: Object, old: Object) -> None:
     )
 
 
-def default(obj: Object, values: Object) -> None:
-    """Set fields that are unset."""
+def set_defaults(obj: Object, values: Object) -> None:
+    """Set the fields in `values` that are unset in `obj`."""
     for key, value in values.items():
         if key not in obj:
             obj[key] = value
 
 
-def text(obj: Object, field: str) -> str:
-    """Return a string field, "" where it is missing."""
+def read_text(obj: Object, field: str) -> str:
+    """Return a string field; "" if it is missing."""
     value = obj.get(field, "")
     return value if isinstance(value, str) else ""

@@ -1,35 +1,26 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
-"""Namespaces, nodes, events, leases, config maps, secrets."""
+"""Strategies of namespaces, nodes, events, leases, config maps and secrets."""
 
 import base64
 from ipaddress import ip_network
 
 from dradriver.cluster.apiserver.formats.values import Object, dig
-from dradriver.cluster.apiserver.strategies.base import Context, PathNamed, Strategy, default, keep
+from dradriver.cluster.apiserver.strategies.base import Context, PathNamed, Strategy, keep, set_defaults
 from dradriver.cluster.apiserver.validation.field import Causes, forbidden, invalid, required
-from dradriver.cluster.apiserver.validation.names import label, label_name, subdomain
+from dradriver.cluster.apiserver.validation.names import check_label, check_label_name
 
 
 class NamespaceStrategy(Strategy):
-    """Namespaces: the name is also a label, and a finalizer in the spec holds them until they are empty."""
+    """Namespaces: the name is also a label, and a finalizer in the spec keeps a namespace until it is empty."""
 
     def check_name(self, name: str) -> list[str]:
         """See `Strategy`."""
-        return label(name)
+        return check_label(name)
 
-    def prepare_create(self, context: Context, obj: Object) -> None:
+    def prepare(self, context: Context, obj: Object, old: Object | None) -> None:
         """See `Strategy`."""
-        obj["spec"] = {"finalizers": ["kubernetes"]}
-        obj["status"] = {"phase": "Active"}
-        self._label(obj)
-
-    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
-        """See `Strategy`."""
-        keep(obj, old, "spec", "status")
-        self._label(obj)
-
-    @staticmethod
-    def _label(obj: Object) -> None:
+        new = {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+        keep(obj, old or new, "spec", "status")
         metadata = obj["metadata"]
         if metadata.get("name"):  # without a name, validation rejects it
             metadata["labels"] = {
@@ -40,20 +31,18 @@ class NamespaceStrategy(Strategy):
 class NodeStrategy(Strategy):
     """Nodes: status and spec are written separately.
 
-    A status write may change labels, as the kubelet's does.
+    A status write may change labels, because the kubelet does this.
     """
 
-    def prepare_create(self, context: Context, obj: Object) -> None:
+    def prepare(self, context: Context, obj: Object, old: Object | None) -> None:
         """See `Strategy`."""
         obj.setdefault("spec", {})
+        if old is not None:
+            keep(obj, old, "status")
+            return
         obj.setdefault("status", {})
-        default(obj["status"], {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}})
+        set_defaults(obj["status"], {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}})
         self._allocatable(obj)
-
-    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
-        """See `Strategy`."""
-        keep(obj, old, "status")
-        obj.setdefault("spec", {})
 
     def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
         """See `Strategy`."""
@@ -66,11 +55,11 @@ class NodeStrategy(Strategy):
         if "capacity" in status and "allocatable" not in status:
             status["allocatable"] = dict(status["capacity"])
 
-    def validate_create(self, context: Context, obj: Object) -> Causes:
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
         """See `Strategy`."""
         causes: Causes = []
         for index, taint in enumerate(dig(obj, "spec", "taints") or ()):
-            causes += label_name(taint.get("key", ""), f"spec.taints[{index}].key")
+            causes += check_label_name(taint.get("key", ""), f"spec.taints[{index}].key")
             if taint.get("effect") not in {"NoSchedule", "PreferNoSchedule", "NoExecute"}:
                 causes.append(required(f"spec.taints[{index}].effect"))
         for index, text in enumerate(dig(obj, "spec", "podCIDRs") or ()):
@@ -86,31 +75,27 @@ class NodeStrategy(Strategy):
                 )
         return causes
 
-    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
-        """See `Strategy`."""
-        return self.validate_create(context, obj)
 
-
-def _unchanged(obj: Object, old: Object, *fields: str) -> Causes:
-    """Check that an object that is marked as immutable does not change."""
-    if not old.get("immutable"):
+def _check_immutable(obj: Object, old: Object | None, *fields: str) -> Causes:
+    """Check that an object does not change if it is marked as immutable."""
+    if old is None or not old.get("immutable"):
         return []
     detail = "field is immutable when `immutable` is set"
     return [forbidden(each, detail) for each in ("immutable", *fields) if obj.get(each) != old.get(each)]
 
 
 class ConfigMapStrategy(Strategy):
-    """Config maps: an immutable one never changes."""
+    """Config maps: an immutable config map never changes."""
 
-    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
         """See `Strategy`."""
-        return _unchanged(obj, old, "data", "binaryData")
+        return _check_immutable(obj, old, "data", "binaryData")
 
 
 class LeaseStrategy(Strategy):
     """Leases: the duration is positive, and the number of transitions is not negative."""
 
-    def validate_create(self, context: Context, obj: Object) -> Causes:
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
         """See `Strategy`."""
         seconds, transitions = dig(obj, "spec", "leaseDurationSeconds"), dig(obj, "spec", "leaseTransitions")
         causes: Causes = []
@@ -120,16 +105,17 @@ class LeaseStrategy(Strategy):
             causes.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
         return causes
 
-    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
-        """See `Strategy`."""
-        return self.validate_create(context, obj)
-
 
 class EventStrategy(PathNamed):
-    """Events are in their object's namespace. Those of cluster-wide objects are in `default`."""
+    """Events must be in the namespace of their object.
 
-    def validate_create(self, context: Context, obj: Object) -> Causes:
+    Events of cluster-scoped objects must be in `default` or `kube-system`.
+    """
+
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
         """See `Strategy`."""
+        if old is not None:
+            return []
         involved = dig(obj, "involvedObject", "namespace") or ""
         namespace = obj["metadata"].get("namespace", "")
         if namespace not in ({involved} if involved else {"default", "kube-system"}):
@@ -138,26 +124,18 @@ class EventStrategy(PathNamed):
 
 
 class SecretStrategy(Strategy):
-    """Secrets: `stringData` is written into `data` and never read back."""
+    """Secrets: `stringData` is merged into `data` and never returned."""
 
-    def check_name(self, name: str) -> list[str]:
+    def prepare(self, context: Context, obj: Object, old: Object | None) -> None:
         """See `Strategy`."""
-        return subdomain(name)
-
-    def prepare_create(self, context: Context, obj: Object) -> None:
-        """See `Strategy`."""
-        default(obj, {"type": "Opaque"})
+        set_defaults(obj, {"type": "Opaque"})
         plain = obj.pop("stringData", None)
         if plain:
             encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
             obj["data"] = {**(obj.get("data") or {}), **encoded}
 
-    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
         """See `Strategy`."""
-        self.prepare_create(context, obj)
-
-    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
-        """See `Strategy`."""
-        if obj.get("type") != old.get("type"):
+        if old is not None and obj.get("type") != old.get("type"):
             return [invalid("type", obj.get("type"), "field is immutable")]
-        return _unchanged(obj, old, "data")
+        return _check_immutable(obj, old, "data")

@@ -1,19 +1,20 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
-"""Custom resource definitions and the objects of their kinds. Structural schemas are stored, not enforced."""
+"""Strategies of custom resource definitions and of their objects."""
 
 import re
 
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, keep, keep_metadata
-from dradriver.cluster.apiserver.validation.definitions import APPROVAL, PROTECTED, definition
+from dradriver.cluster.apiserver.structural import find_violations, make_structure
+from dradriver.cluster.apiserver.validation.definitions import APPROVAL, PROTECTED, check_definition
 from dradriver.cluster.apiserver.validation.field import Causes
 
 
 class DefinitionStrategy(Strategy):
     """Definitions are served as soon as they are established, which happens at once."""
 
-    def prepare_create(self, context: Context, obj: Object) -> None:
+    def prepare(self, context: Context, obj: Object, old: Object | None) -> None:
         """See `Strategy`."""
         spec = obj["spec"]
         names, kind = spec["names"], spec["names"]["kind"]
@@ -24,26 +25,19 @@ class DefinitionStrategy(Strategy):
         obj["status"] = {
             "acceptedNames": names,
             "storedVersions": stored,
-            "conditions": conditions(obj, context.now),
+            "conditions": build_conditions(obj, context.now),
         }
+        if old is not None:
+            status = old.get("status") or {}
+            obj["status"] = {**status, "acceptedNames": names, "conditions": _keep_times(obj, status)}
 
-    def validate_create(self, context: Context, obj: Object) -> Causes:
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
         """See `Strategy`."""
-        return definition(obj)
-
-    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
-        """See `Strategy`."""
-        status = dict(old.get("status") or {})
-        self.prepare_create(context, obj)
-        obj["status"] = {**status, "acceptedNames": obj["spec"]["names"], "conditions": _kept(obj, status)}
-
-    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
-        """See `Strategy`."""
-        return self.validate_create(context, obj)
+        return check_definition(obj)
 
 
-def _kept(obj: Object, status: Object) -> list[Object]:
-    """Return the new conditions. Unchanged ones keep their time."""
+def _keep_times(obj: Object, status: Object) -> list[Object]:
+    """Return the new conditions. Unchanged conditions keep their time."""
     before = {each["type"]: each for each in status.get("conditions") or ()}
     return [
         before[each["type"]] if before.get(each["type"], {}).get("status") == each["status"] else each
@@ -51,38 +45,38 @@ def _kept(obj: Object, status: Object) -> list[Object]:
     ]
 
 
-def conditions(definition: Object, now: str) -> list[Object]:
+def build_conditions(definition: Object, now: str) -> list[Object]:
     """Return the conditions of a definition."""
     annotation = (definition["metadata"].get("annotations") or {}).get(APPROVAL, "")
     found = []
     if PROTECTED.search(definition["spec"].get("group", "")):
-        found.append(_approval(annotation, now))
-    accepted = _condition("NamesAccepted", "NoConflicts", "no conflicts found", now)
+        found.append(_build_approval(annotation, now))
+    accepted = _build_condition("NamesAccepted", "NoConflicts", "no conflicts found", now)
     return [
         *found,
         accepted,
-        _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
+        _build_condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
     ]
 
 
-def _approval(annotation: str, now: str) -> Object:
+def _build_approval(annotation: str, now: str) -> Object:
     if annotation.startswith("unapproved"):
         message = f'not approved: "{annotation}"'
         return {
-            **_condition("KubernetesAPIApprovalPolicyConformant", "UnapprovedAnnotation", message, now),
+            **_build_condition("KubernetesAPIApprovalPolicyConformant", "UnapprovedAnnotation", message, now),
             "status": "False",
         }
-    return _condition(
+    return _build_condition(
         "KubernetesAPIApprovalPolicyConformant", "ApprovedAnnotation", f"approved in {annotation}", now
     )
 
 
-def _condition(kind: str, reason: str, message: str, now: str) -> Object:
+def _build_condition(kind: str, reason: str, message: str, now: str) -> Object:
     return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
 
 
-def served(definition: Object) -> tuple[ServedResource, ...]:
-    """Return the resources that a definition adds; none while it is being deleted."""
+def list_served(definition: Object) -> tuple[ServedResource, ...]:
+    """Return the resources that a definition adds; empty while the definition is being deleted."""
     metadata, spec = definition["metadata"], definition["spec"]
     established = any(
         each["type"] == "Established" and each["status"] == "True"
@@ -115,12 +109,13 @@ def served(definition: Object) -> tuple[ServedResource, ...]:
                     generation=True,
                     singular=names.get("singular", ""),
                     uid=metadata["uid"],
+                    structure=make_structure(version["schema"]["openAPIV3Schema"]),
                 )
             )
-    return tuple(sorted(rows, key=lambda row: _priority(row.version), reverse=True))
+    return tuple(sorted(rows, key=lambda row: _version_priority(row.version), reverse=True))
 
 
-def _priority(version: str) -> tuple[int, int, int]:
+def _version_priority(version: str) -> tuple[int, int, int]:
     """Return the sort key of a version in Kubernetes' order: v10, v2, v1, v1beta1, v1alpha1."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
@@ -131,15 +126,11 @@ def _priority(version: str) -> tuple[int, int, int]:
 class CustomStrategy(Strategy):
     """Objects of a custom kind: spec and status are written separately if the definition requires it."""
 
-    def __init__(self, *, with_status: bool) -> None:
-        self._with_status = with_status
+    def __init__(self, resource: ServedResource) -> None:
+        self._with_status = "status" in resource.subresources
+        self._schema = resource.structure.schema if resource.structure is not None else {}
 
-    def prepare_create(self, context: Context, obj: Object) -> None:
-        """See `Strategy`."""
-        if self._with_status:
-            obj.pop("status", None)
-
-    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
+    def prepare(self, context: Context, obj: Object, old: Object | None) -> None:
         """See `Strategy`."""
         if self._with_status:
             keep(obj, old, "status")
@@ -149,3 +140,11 @@ class CustomStrategy(Strategy):
         for field in {*obj, *old} - {"status", "metadata", "apiVersion", "kind"}:
             keep(obj, old, field)
         keep_metadata(obj, old)
+
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
+        """See `Strategy`."""
+        return find_violations(self._schema, obj, old)
+
+    def validate_status(self, context: Context, obj: Object, old: Object) -> Causes:
+        """See `Strategy`."""
+        return find_violations(self._schema, obj, old, only="status")

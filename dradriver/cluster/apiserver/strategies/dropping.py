@@ -1,7 +1,7 @@
-"""Fields behind feature gates: dropped on write, unless the stored object already uses them.
+"""Drops fields whose feature gate is off when an object is written, unless the stored object already uses them.
 
-Each row belongs to a gate and defines which objects of a spec have its fields, and the fields. A gate that is
-off drops all its fields, or none if any of them is in use, exactly as in Kubernetes.
+Each row defines the fields that a gate guards, and the objects of a spec that contain these fields. If a gate
+is off, all its fields are dropped. If any of them is in use, none is dropped. Kubernetes has the same rule.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +18,12 @@ class Guard:
     """The fields that a gate guards.
 
     Attributes:
-        gates: all must be on for the fields to be kept.
-        places: pairs of a function that returns the objects with the fields, and the names of the fields.
+        gates: the gates, which must all be on for the fields to be kept.
+        guarded: pairs of a function and field names. The function returns the objects that contain the fields.
     """
 
     gates: tuple[str, ...]
-    places: tuple[tuple[Owners, tuple[str, ...]], ...]
+    guarded: tuple[tuple[Owners, tuple[str, ...]], ...]
 
     def in_use(self, spec: Object | None) -> bool:
         """Return whether any guarded field is set. An empty list does not count."""
@@ -31,7 +31,7 @@ class Guard:
             return False
         return any(
             owner.get(field) not in (None, [], {})
-            for owners, fields in self.places
+            for owners, fields in self.guarded
             for owner in owners(spec)
             for field in fields
         )
@@ -40,13 +40,13 @@ class Guard:
         """Drop the fields from `new` if the gates are off and `old` does not use them."""
         if all(gates.enabled(gate) for gate in self.gates) or self.in_use(old):
             return
-        for owners, fields in self.places:
+        for owners, fields in self.guarded:
             for owner in owners(new):
                 for field in fields:
                     owner.pop(field, None)
 
 
-def _itself(spec: Object) -> Iterable[Object]:
+def _spec_itself(spec: Object) -> Iterable[Object]:
     return (spec,)
 
 
@@ -93,7 +93,7 @@ _SLICE = (
     Guard(("DRADeviceTaints",), ((_devices, ("taints",)),)),
     Guard(
         ("DRAPartitionableDevices",),
-        ((_itself, ("sharedCounters", "perDeviceNodeSelection")),
+        ((_spec_itself, ("sharedCounters", "perDeviceNodeSelection")),
          (_devices, ("consumesCounters", "nodeName", "nodeSelector", "allNodes"))),
     ),
     Guard(_BINDING, ((_devices, ("bindingConditions", "bindingFailureConditions", "bindsToNode")),)),
@@ -104,8 +104,8 @@ _SLICE = (
     Guard(("DRADeviceCompatibilityGroups",), ((_consumptions, ("compatibilityGroups",)),)),
     Guard(("DRANodeAllocatableResources",), ((_devices, ("nodeAllocatableResources",)),)),
     Guard(("DRAListTypeAttributes",), ((_attributes, ("bools", "ints", "strings", "versions")),)),
-    Guard(("DRAPartitionableDevicesType",), ((_itself, ("partitionTypeAttribute",)),)),
-    Guard(("DRAOptionalNodeOperations",), ((_itself, ("skipNodeOperations",)),)),
+    Guard(("DRAPartitionableDevicesType",), ((_spec_itself, ("partitionTypeAttribute",)),)),
+    Guard(("DRAOptionalNodeOperations",), ((_spec_itself, ("skipNodeOperations",)),)),
 )  # fmt: skip
 _CLAIM = (
     Guard(("DRAPrioritizedList",), ((_requests, ("firstAvailable",)),)),
@@ -114,7 +114,7 @@ _CLAIM = (
     Guard(("DRAConsumableCapacity",), ((_constraints, ("distinctAttribute",)), (_all_requests, ("capacity",)))),
     Guard(("DRADerivedAttributes",), ((_all_requests, ("derivedAttributes",)),)),
 )
-_DEVICE_STATUS = Guard(("DRAResourceClaimDeviceStatus",), ((_itself, ("devices",)),))
+_DEVICE_STATUS = Guard(("DRAResourceClaimDeviceStatus",), ((_spec_itself, ("devices",)),))
 _ADMIN_STATUS = Guard(("DRAAdminAccess",), ((_results, ("adminAccess",)),))
 
 
@@ -128,27 +128,30 @@ _CAPACITY_STATUS = Guard(
 _STATUS = (
     Guard(_BINDING, ((_results, ("bindingConditions", "bindingFailureConditions")),)),
     Guard(("DRAOptionalNodeOperations",), ((_results, ("skipNodeOperations",)),)),
-    # KEP-5963's own field, which Kubernetes 1.37 does not serve: by counter set, the groups in force when a
-    # device was allocated.
+    # This field is from KEP-5963, and Kubernetes 1.37 does not serve it. For each counter set, it has the
+    # groups that were active when a device was allocated.
     Guard(("DRADeviceCompatibilityGroups",), ((_results, ("compatibilityGroups",)),)),
 )
-_CLASS = Guard(("DRAExtendedResource",), ((_itself, ("extendedResourceName",)),))
+_CLASS = Guard(("DRAExtendedResource",), ((_spec_itself, ("extendedResourceName",)),))
 
 
-def resource_slice(spec: Object, old: Object | None, gates: FeatureGates) -> None:
+def drop_slice_fields(spec: Object, old: Object | None, gates: FeatureGates) -> None:
     """Drop a slice's gated fields."""
     for guard in _SLICE:
         guard.apply(spec, old, gates)
 
 
-def claim_spec(spec: Object, old: Object | None, gates: FeatureGates) -> None:
+def drop_claim_fields(spec: Object, old: Object | None, gates: FeatureGates) -> None:
     """Drop a claim's gated fields."""
     for guard in _CLAIM:
         guard.apply(spec, old, gates)
 
 
-def claim_status(new: Object, old: Object, gates: FeatureGates) -> None:
-    """Drop the gated fields of a claim's status. A feature that its spec uses counts as in use."""
+def drop_status_fields(new: Object, old: Object, gates: FeatureGates) -> None:
+    """Drop the gated fields of a claim's status.
+
+    If the claim's spec uses a feature, the feature counts as in use.
+    """
     status, before, spec = new.get("status") or {}, old.get("status") or {}, old.get("spec") or {}
     _DEVICE_STATUS.apply(status, before, gates)
     if not any(guard.in_use(spec) for guard in _CLAIM if guard.gates == ("DRAAdminAccess",)):
@@ -159,6 +162,6 @@ def claim_status(new: Object, old: Object, gates: FeatureGates) -> None:
         guard.apply(status, before, gates)
 
 
-def device_class(spec: Object, old: Object | None, gates: FeatureGates) -> None:
+def drop_class_fields(spec: Object, old: Object | None, gates: FeatureGates) -> None:
     """Drop a class's gated fields."""
     _CLASS.apply(spec, old, gates)

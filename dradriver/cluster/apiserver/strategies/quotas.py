@@ -1,38 +1,29 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
-"""Resource quotas: the resources that may be limited. Only the server writes the status."""
+"""Strategy of resource quotas: which resources may be limited. Only the server writes the status."""
 
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, keep
 from dradriver.cluster.apiserver.validation.field import Causes, forbidden
-from dradriver.cluster.apiserver.validation.resources import quota_amounts
+from dradriver.cluster.apiserver.validation.resources import check_quota_amounts
 
 _SCOPES = "quotas with scopes are not supported by this server"
 
 
 class QuotaStrategy(Strategy):
-    """Quotas limit the resources of pods and claims. Other resources may be named."""
+    """Quotas limit the resources of pods and claims. They may also name other resources."""
 
-    def prepare_create(self, context: Context, obj: Object) -> None:
+    def prepare(self, context: Context, obj: Object, old: Object | None) -> None:
         """See `Strategy`."""
+        keep(obj, old or {"status": {}}, "status")
         obj.setdefault("spec", {})
-        obj["status"] = {}
 
-    def validate_create(self, context: Context, obj: Object) -> Causes:
+    def validate(self, context: Context, obj: Object, old: Object | None) -> Causes:
         """See `Strategy`."""
         spec = obj["spec"]
-        causes = quota_amounts(spec.get("hard") or {}, "spec.hard")
+        causes = check_quota_amounts(spec.get("hard") or {}, "spec.hard")
         return causes + [
             forbidden(f"spec.{field}", _SCOPES) for field in ("scopes", "scopeSelector") if spec.get(field)
         ]
-
-    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
-        """See `Strategy`."""
-        keep(obj, old, "status")
-        obj.setdefault("spec", {})
-
-    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
-        """See `Strategy`."""
-        return self.validate_create(context, obj)
 
     def validate_status(self, context: Context, obj: Object, old: Object) -> Causes:
         """See `Strategy`."""
@@ -40,5 +31,5 @@ class QuotaStrategy(Strategy):
         return [
             cause
             for field in ("hard", "used")
-            for cause in quota_amounts(status.get(field) or {}, f"status.{field}")
+            for cause in check_quota_amounts(status.get(field) or {}, f"status.{field}")
         ]

@@ -1,7 +1,7 @@
 """The rules of the served kinds, with the checks and messages of Kubernetes 1.37.
 
-Pure functions from objects to causes; they change nothing. Paths and messages are the real server's, so that a
-client that searches for them works with both.
+The functions are pure: they return the causes of errors and do not change the objects. Paths and messages are
+equal to the real server's. A client that searches for them therefore works with both servers.
 
 | module | contents |
 |---|---|

@@ -1,6 +1,6 @@
 """Rules of device capacities that are shared between requests, and of node allocatable resources."""
 
-from dradriver.cluster.apiserver.formats.quantity import NANO, amount
+from dradriver.cluster.apiserver.formats.quantity import NANO, parse_amount
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
@@ -17,17 +17,17 @@ _INT64 = (2**63 - 1) * NANO
 _NODE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
-def capacity(value: Object, path: str, *, multiple: bool) -> Causes:
+def check_capacity(value: Object, path: str, *, multiple: bool) -> Causes:
     """Check one capacity of a device."""
     policy = value.get("requestPolicy")
     if policy is None:
         return []
     if not multiple:
         return [forbidden(f"{path}.requestPolicy", "allowMultipleAllocations must be true")]
-    return _policy(value["value"], policy, f"{path}.requestPolicy")
+    return _check_policy(value["value"], policy, f"{path}.requestPolicy")
 
 
-def _policy(most: str, policy: Object, path: str) -> Causes:
+def _check_policy(most: str, policy: Object, path: str) -> Causes:
     values, span, default = policy.get("validValues") or [], policy.get("validRange"), policy.get("default")
     if values and span is not None:
         detail = (
@@ -38,17 +38,17 @@ def _policy(most: str, policy: Object, path: str) -> Causes:
     if values:
         if default is None:
             return [required(f"{path}.default", "required when validValues is defined")]
-        return _valid_values(default, most, values, f"{path}.validValues")
+        return _check_valid_values(default, most, values, f"{path}.validValues")
     if span is not None:
         if default is None:
             return [required(f"{path}.default", "required when validRange is defined")]
-        return _valid_range(default, most, span, f"{path}.validRange")
+        return _check_valid_range(default, most, span, f"{path}.validRange")
     return []
 
 
-def _valid_values(default: str, most: str, values: list[str], path: str) -> Causes:
+def _check_valid_values(default: str, most: str, values: list[str], path: str) -> Causes:
     causes: Causes = []
-    amounts = [amount(value) for value in values]
+    amounts = [parse_amount(value) for value in values]
     for index in range(1, len(amounts)):
         if amounts[index - 1] > amounts[index]:
             causes.append(
@@ -57,39 +57,39 @@ def _valid_values(default: str, most: str, values: list[str], path: str) -> Caus
     if len(values) > MAX_VALID_VALUES:
         return [*causes, too_many(path, len(values), MAX_VALID_VALUES)]
     for index, value in enumerate(values):
-        if amounts[index] > amount(most):
+        if amounts[index] > parse_amount(most):
             causes.append(invalid(f"{path}[{index}]", value, f"option is larger than capacity value: {most}"))
     repeated = [index for index, value in enumerate(amounts) if value in amounts[:index]]
     causes += [duplicate(f"{path}[{index}]", values[index]) for index in repeated]
-    if amount(default) not in amounts:
+    if parse_amount(default) not in amounts:
         causes.append(invalid(path, default, "default value is not valid according to the requestPolicy"))
     return causes
 
 
-def _valid_range(default: str, most: str, span: Object, path: str) -> Causes:
+def _check_valid_range(default: str, most: str, span: Object, path: str) -> Causes:
     least, highest, step = span.get("min"), span.get("max"), span.get("step")
     if least is None:
         return [required(f"{path}.min", "required when validRange is defined")]
     causes: Causes = []
-    if amount(least) > amount(most):
+    if parse_amount(least) > parse_amount(most):
         causes.append(invalid(f"{path}.min", least, f"min is larger than capacity value: {most}"))
-    if amount(default) < amount(least):
+    if parse_amount(default) < parse_amount(least):
         causes.append(invalid(f"{path}.default", default, f"default is less than min: {least}"))
     if highest is not None:
-        if amount(least) > amount(highest):
+        if parse_amount(least) > parse_amount(highest):
             causes.append(invalid(f"{path}.max", least, f"min is larger than max: {highest}"))
-        if amount(highest) > amount(most):
+        if parse_amount(highest) > parse_amount(most):
             causes.append(invalid(f"{path}.max", highest, f"max is larger than capacity value: {most}"))
-        if amount(default) > amount(highest):
+        if parse_amount(default) > parse_amount(highest):
             causes.append(invalid(f"{path}.default", default, f"default is more than max: {highest}"))
-    return causes + (_step(default, most, span, step, path) if step is not None else [])
+    return causes + (_check_step(default, most, span, step, path) if step is not None else [])
 
 
-def _step(default: str, most: str, span: Object, step: str, path: str) -> Causes:
-    if amount(step) <= 0:
+def _check_step(default: str, most: str, span: Object, step: str, path: str) -> Causes:
+    if parse_amount(step) <= 0:
         return [invalid(f"{path}.step", step, "must be greater than zero")]
-    least, causes = amount(span["min"]), Causes()
-    if least + amount(step) > amount(most):
+    least, causes = parse_amount(span["min"]), Causes()
+    if least + parse_amount(step) > parse_amount(most):
         causes.append(invalid(f"{path}.step", step, f"one step {step} is larger than capacity value: {most}"))
     bounds = {"default": default, "min": span["min"], "max": span.get("max"), "step": step}
     outside = [
@@ -97,22 +97,22 @@ def _step(default: str, most: str, span: Object, step: str, path: str) -> Causes
             f"{path}.{name}",
             value,
             "must be greater than or equal to 0"
-            if amount(value) < 0
+            if parse_amount(value) < 0
             else "must not be larger than 9223372036854775807",
         )
         for name, value in bounds.items()
-        if value is not None and not 0 <= amount(value) <= _INT64
+        if value is not None and not 0 <= parse_amount(value) <= _INT64
     ]
     if outside:
         return causes + outside
     for value in filter(None, (default, span.get("max"))):
-        if (amount(value) - least) % amount(step):
+        if (parse_amount(value) - least) % parse_amount(step):
             detail = f"value is not a multiple of a given step ({step}) from ({span['min']})"
             causes.append(invalid(f"{path}.step", value, detail))
     return causes
 
 
-def node_allocatable(device: Object, path: str) -> Causes:
+def check_node_allocatable(device: Object, path: str) -> Causes:
     """Check the node allocatable resources that a device maps to."""
     causes: Causes = []
     for name, each in (device.get("nodeAllocatableResources") or {}).items():
@@ -122,13 +122,13 @@ def node_allocatable(device: Object, path: str) -> Causes:
         if "mapping" not in each and "overhead" not in each:
             causes.append(required(at, "at least one of mapping or overhead must be set"))
         if "mapping" in each:
-            causes += _mapping(each["mapping"], device.get("capacity") or {}, f"{at}.mapping")
+            causes += _check_mapping(each["mapping"], device.get("capacity") or {}, f"{at}.mapping")
         if "overhead" in each:
-            causes += _overhead(each["overhead"], f"{at}.overhead")
+            causes += _check_overhead(each["overhead"], f"{at}.overhead")
     return causes
 
 
-def _mapping(mapping: Object, capacities: Object, path: str) -> Causes:
+def _check_mapping(mapping: Object, capacities: Object, path: str) -> Causes:
     causes: Causes = []
     key, multiplier = mapping.get("capacityKey"), mapping.get("capacityMultiplier")
     if key == "":
@@ -142,17 +142,17 @@ def _mapping(mapping: Object, capacities: Object, path: str) -> Causes:
     if multiplier is not None and key is None:
         causes.append(required(f"{path}.capacityKey", "capacityKey is required when capacityMultiplier is set"))
     for name in ("capacityMultiplier", "deviceMultiplier"):
-        if mapping.get(name) is not None and amount(mapping[name]) <= 0:
+        if mapping.get(name) is not None and parse_amount(mapping[name]) <= 0:
             causes.append(invalid(f"{path}.{name}", mapping[name], "must be positive"))
     return causes
 
 
-def _overhead(overhead: Object, path: str) -> Causes:
+def _check_overhead(overhead: Object, path: str) -> Causes:
     present = [name for name in ("perPod", "perContainer") if overhead.get(name) is not None]
     if not present:
         return [invalid(path, "", "at least one of perPod or perContainer must be set")]
     return [
         invalid(f"{path}.{name}", overhead[name], "must be non-negative")
         for name in present
-        if amount(overhead[name]) < 0
+        if parse_amount(overhead[name]) < 0
     ]

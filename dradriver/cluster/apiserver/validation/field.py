@@ -1,4 +1,4 @@
-"""Field errors: Kubernetes' reasons and wording, one function each."""
+"""Field errors with Kubernetes' reasons and wording. Each reason has one function."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ from dradriver.cluster.apiserver.status import Cause
 Causes = list[Cause]
 
 
-def _shown(value: JsonValue) -> str:
+def _show(value: JsonValue) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except TypeError:  # the value contains raw bytes
@@ -23,25 +23,25 @@ def required(path: str, detail: str = "") -> Cause:
 
 def invalid(path: str, value: JsonValue, detail: str) -> Cause:
     """Return the cause for a value that breaks a rule."""
-    return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}", path)
+    return Cause("FieldValueInvalid", f"Invalid value: {_show(value)}: {detail}", path)
 
 
 def not_supported(path: str, value: JsonValue, supported: Iterable[str]) -> Cause:
     """Return the cause for a value outside a fixed set."""
-    listed = ", ".join(_shown(each) for each in supported)
+    listed = ", ".join(_show(each) for each in supported)
     return Cause(
-        "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {listed}", path
+        "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}", path
     )
 
 
 def forbidden(path: str, detail: str) -> Cause:
-    """Return the cause for a field that may not be set, or not in this way."""
+    """Return the cause for a field that may not be set, or may not be set in this way."""
     return Cause("FieldValueForbidden", f"Forbidden: {detail}", path)
 
 
 def duplicate(path: str, value: JsonValue) -> Cause:
     """Return the cause for a duplicate value."""
-    return Cause("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", path)
+    return Cause("FieldValueDuplicate", f"Duplicate value: {_show(value)}", path)
 
 
 def too_long(path: str, limit: int) -> Cause:
@@ -57,13 +57,8 @@ def too_many(path: str, count: int, limit: int) -> Cause:
 
 def not_found(path: str, value: JsonValue, detail: str = "") -> Cause:
     """Return the cause for a value that refers to nothing."""
-    said = f"Not found: {_shown(value)}" + (f": {detail}" if detail else "")
-    return Cause("FieldValueNotFound", said, path)
-
-
-def internal(path: str, detail: str) -> Cause:
-    """Return the cause for a check that failed itself."""
-    return Cause("InternalError", f"Internal error: {detail}", path)
+    message = f"Not found: {_show(value)}" + (f": {detail}" if detail else "")
+    return Cause("FieldValueNotFound", message, path)
 
 
 def immutable(path: str, value: JsonValue) -> Cause:
@@ -71,34 +66,40 @@ def immutable(path: str, value: JsonValue) -> Cause:
     return invalid(path, value, "field is immutable")
 
 
-def each(
+def check_each(
     items: Sequence[JsonValue] | None, limit: int, check: Callable[[JsonValue, str], Causes], path: str
 ) -> Causes:
-    """Check every item of a list. With more than `limit` items (-1: no limit), only that is reported."""
+    """Check every item of a list.
+
+    If the list has more than `limit` items (-1: no limit), only this error is reported.
+    """
     items = items or ()
     if 0 <= limit < len(items):
         return [too_many(path, len(items), limit)]
     return [cause for index, item in enumerate(items) for cause in check(item, f"{path}[{index}]")]
 
 
-def unique(
+def check_unique(
     items: Sequence[JsonValue] | None,
     limit: int,
     check: Callable[[JsonValue, str], Causes],
     key: Callable[[JsonValue], JsonValue],
     path: str,
     *,
-    whole: bool = True,
+    show_item: bool = True,
 ) -> Causes:
-    """Check every item like `each`, and that no two have the same key; the cause shows the item or its key."""
+    """Check every item like `check_each`, and check that no two items have the same key.
+
+    If `show_item` is true, the cause shows the duplicate item, else only its key.
+    """
     items = items or ()
     if 0 <= limit < len(items):
         return [too_many(path, len(items), limit)]
-    causes = each(items, -1, check, path)
+    causes = check_each(items, -1, check, path)
     seen: set[JsonValue] = set()
     for index, item in enumerate(items):
         name = key(item)
         if name in seen:
-            causes.append(duplicate(f"{path}[{index}]", item if whole else name))
+            causes.append(duplicate(f"{path}[{index}]", item if show_item else name))
         seen.add(name)
     return causes

@@ -1,4 +1,4 @@
-"""The kinds of names in Kubernetes: the allowed characters of each, and the messages for invalid ones."""
+"""The kinds of names in Kubernetes: the allowed characters of each, and the messages for invalid names."""
 
 import re
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def _matches(pattern: str, value: str) -> bool:
     return re.fullmatch(pattern, value) is not None
 
 
-def label(value: str) -> list[str]:
+def check_label(value: str) -> list[str]:
     """Check a DNS label."""
     problems = ["must be no more than 63 bytes"] if len(value) > 63 else []
     if _matches(_LABEL, value):
@@ -60,13 +60,13 @@ def label(value: str) -> list[str]:
     return [*problems, "must not contain dots" if _matches(_SUBDOMAIN, value) else LABEL_MESSAGE]
 
 
-def subdomain(value: str) -> list[str]:
+def check_subdomain(value: str) -> list[str]:
     """Check a DNS subdomain."""
     problems = ["must be no more than 253 bytes"] if len(value) > 253 else []
     return problems if _matches(_SUBDOMAIN, value) else [*problems, SUBDOMAIN_MESSAGE]
 
 
-def qualified(value: str) -> list[str]:
+def check_qualified(value: str) -> list[str]:
     """Check a label key: an optional domain, a slash, a name."""
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
@@ -77,7 +77,7 @@ def qualified(value: str) -> list[str]:
     problems: list[str] = []
     if slash:
         problems = (
-            [f"prefix part {problem}" for problem in subdomain(prefix)]
+            [f"prefix part {problem}" for problem in check_subdomain(prefix)]
             if prefix
             else ["prefix part must be non-empty"]
         )
@@ -88,48 +88,48 @@ def qualified(value: str) -> list[str]:
     return problems if _matches(_QUALIFIED, name) else [*problems, QUALIFIED_MESSAGE]
 
 
-def label_value(value: str) -> list[str]:
+def check_label_value(value: str) -> list[str]:
     """Check a label's value."""
     problems = ["must be no more than 63 bytes"] if len(value) > 63 else []
     return problems if _matches(_LABEL_VALUE, value) else [*problems, LABEL_VALUE_MESSAGE]
 
 
-def checked(check: Check, value: str, path: str) -> Causes:
+def to_causes(check: Check, value: str, path: str) -> Causes:
     """Return the problems that a check finds, as causes at a path."""
     return [invalid(path, value, problem) for problem in check(value)]
 
 
-def dns_label(value: str, path: str) -> Causes:
-    """Check a DNS label: devices, counter sets, requests."""
-    return checked(label, value, path)
+def check_dns_label(value: str, path: str) -> Causes:
+    """Check the name of a device, counter set or request, which must be a DNS label."""
+    return to_causes(check_label, value, path)
 
 
-def required_label(value: str, path: str) -> Causes:
+def check_required_label(value: str, path: str) -> Causes:
     """Check a required DNS label."""
-    return dns_label(value, path) if value else [required(path)]
+    return check_dns_label(value, path) if value else [required(path)]
 
 
-def label_name(value: str, path: str) -> Causes:
-    """Check a label key: taint keys, condition names."""
-    return checked(qualified, value, path)
+def check_label_name(value: str, path: str) -> Causes:
+    """Check a taint key or the name of a condition, which must have the form of a label key."""
+    return to_causes(check_qualified, value, path)
 
 
-def driver_name(value: str, path: str) -> Causes:
+def check_driver_name(value: str, path: str) -> Causes:
     """Check a driver's name: a DNS subdomain of at most 63 bytes. Upper case is accepted."""
     if not value:
         return [required(path)]
     causes = [too_long(path, 63)] if len(value) > 63 else []
-    return causes + [invalid(path, value, problem) for problem in subdomain(value.lower())]
+    return causes + [invalid(path, value, problem) for problem in check_subdomain(value.lower())]
 
 
-def driver_of_claim(value: str, path: str) -> Causes:
+def check_driver_of_claim(value: str, path: str) -> Causes:
     """Check a driver's name, with the messages for claims and classes."""
-    causes = driver_name(value, path)
-    words = f": {SUBDOMAIN_MESSAGE}"
-    return [replace(each, message=each.message.replace(words, f": {ANY_CASE_MESSAGE}")) for each in causes]
+    causes = check_driver_name(value, path)
+    message = f": {SUBDOMAIN_MESSAGE}"
+    return [replace(each, message=each.message.replace(message, f": {ANY_CASE_MESSAGE}")) for each in causes]
 
 
-def pool_of_result(value: str, path: str) -> Causes:
+def check_pool_of_result(value: str, path: str) -> Causes:
     """Check a pool's name, with the messages for allocation results."""
     if not value:
         return [required(path)]
@@ -138,63 +138,65 @@ def pool_of_result(value: str, path: str) -> Causes:
         if not part:
             causes.append(invalid(path, value, f"segment {index}: must not be empty"))
             continue
-        causes += [invalid(path, part, f"segment {index}: {problem}") for problem in subdomain(part)]
+        causes += [invalid(path, part, f"segment {index}: {problem}") for problem in check_subdomain(part)]
     return causes
 
 
-def pool_name(value: str, path: str) -> Causes:
+def check_pool_name(value: str, path: str) -> Causes:
     """Check a pool's name: DNS subdomains separated by slashes, at most 253 bytes."""
     if not value:
         return [required(path)]
     causes = [too_long(path, 253)] if len(value) > 253 else []
-    return causes + [cause for part in value.split("/") for cause in checked(subdomain, part, path)]
+    return causes + [cause for part in value.split("/") for cause in to_causes(check_subdomain, part, path)]
 
 
-def identifier(value: str, path: str) -> Causes:
+def check_identifier(value: str, path: str) -> Causes:
     """Check a C identifier of at most 32 bytes."""
     causes = [too_long(path, 32)] if len(value) > 32 else []
     return causes if _matches(_IDENTIFIER, value) else [*causes, invalid(path, value, IDENTIFIER_MESSAGE)]
 
 
-def qualified_name(value: str, path: str) -> Causes:
+def check_qualified_name(value: str, path: str) -> Causes:
     """Check the name of an attribute or capacity: an optional domain, a slash, a C identifier."""
     parts = value.split("/")
     if len(parts) == 1:
-        return identifier(value, path)
+        return check_identifier(value, path)
     if len(parts) > 2:
-        return []  # not refused by the real server either
-    domain = driver_name(parts[0], path) if parts[0] else [invalid(path, "", "the domain must not be empty")]
-    name = identifier(parts[1], path) if parts[1] else [invalid(path, "", "the name must not be empty")]
+        return []  # the real server does not reject it either
+    domain = (
+        check_driver_name(parts[0], path) if parts[0] else [invalid(path, "", "the domain must not be empty")]
+    )
+    name = check_identifier(parts[1], path) if parts[1] else [invalid(path, "", "the name must not be empty")]
     return domain + name
 
 
-def fully_qualified_name(value: str, path: str) -> Causes:
-    """Check a qualified name with a required domain, with its own messages."""
+def check_fully_qualified_name(value: str, path: str) -> Causes:
+    """Check a qualified name whose domain is required. The messages differ from `check_qualified_name`."""
     domain, slash, name = value.partition("/")
     if not slash:
         detail = "a fully qualified name must be a domain and a name separated by a slash"
-        return [*identifier(value, path), invalid(path, value, detail)]
+        return [*check_identifier(value, path), invalid(path, value, detail)]
     if "/" in name:
-        return []  # not refused by the real server either
+        return []  # the real server does not reject it either
     causes = [too_long(path, 63)] if len(domain) > 63 else []
     if domain:
-        causes += [invalid(path, domain, f"prefix: {problem}") for problem in subdomain(domain)]
+        causes += [invalid(path, domain, f"prefix: {problem}") for problem in check_subdomain(domain)]
     else:
         causes.append(invalid(path, "", "prefix must not be empty"))
-    return causes + (identifier(name, path) if name else [invalid(path, "", "name must not be empty")])
+    return causes + (check_identifier(name, path) if name else [invalid(path, "", "name must not be empty")])
 
 
-def uuid(value: str, path: str) -> Causes:
+def check_uuid(value: str, path: str) -> Causes:
     """Check a UUID in lower case with dashes."""
     if _UUID.fullmatch(value):
         return []
     return [invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format")]
 
 
-def extended_resource_name(value: str, path: str) -> Causes:
+def check_extended_resource_name(value: str, path: str) -> Causes:
     """Check the name of an extended resource, which must also fit into quotas.
 
-    It has a domain that is not Kubernetes', a slash, and a name.
+    The name must have a domain that is not Kubernetes' own, a slash, and a name.
     """
     problems = []
     if "/" not in value:
@@ -203,5 +205,5 @@ def extended_resource_name(value: str, path: str) -> Causes:
         problems.append('must not have "kubernetes.io/" domain')
     if value.startswith("requests."):
         problems.append('must not have "requests." prefix')
-    problems += qualified(f"requests.{value}")
+    problems += check_qualified(f"requests.{value}")
     return [invalid(path, value, problem) for problem in problems]

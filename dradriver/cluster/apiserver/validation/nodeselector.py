@@ -3,32 +3,37 @@
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
-    each,
+    check_each,
     forbidden,
     invalid,
     not_supported,
     required,
 )
-from dradriver.cluster.apiserver.validation.names import checked, label_name, label_value, subdomain
+from dradriver.cluster.apiserver.validation.names import (
+    check_label_name,
+    check_label_value,
+    check_subdomain,
+    to_causes,
+)
 
 _OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
 
 
-def node_selector(selector: Object, path: str) -> Causes:
+def check_node_selector(selector: Object, path: str) -> Causes:
     """Check a node selector."""
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
-    return each(terms, -1, _term, f"{path}.nodeSelectorTerms")
+    return check_each(terms, -1, _check_term, f"{path}.nodeSelectorTerms")
 
 
-def _term(term: Object, path: str) -> Causes:
-    return each(term.get("matchExpressions"), -1, _expression, f"{path}.matchExpressions") + each(
-        term.get("matchFields"), -1, _match_field, f"{path}.matchFields"
-    )
+def _check_term(term: Object, path: str) -> Causes:
+    return check_each(
+        term.get("matchExpressions"), -1, _check_expression, f"{path}.matchExpressions"
+    ) + check_each(term.get("matchFields"), -1, _check_match_field, f"{path}.matchFields")
 
 
-def _expression(requirement: Object, path: str) -> Causes:
+def _check_expression(requirement: Object, path: str) -> Causes:
     causes: Causes = []
     operator, values = requirement.get("operator", ""), requirement.get("values") or []
     if operator in {"In", "NotIn"} and not values:
@@ -43,13 +48,13 @@ def _expression(requirement: Object, path: str) -> Causes:
         )
     elif operator not in _OPERATORS:
         causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    causes += label_name(requirement.get("key", ""), f"{path}.key")
+    causes += check_label_name(requirement.get("key", ""), f"{path}.key")
     for index, value in enumerate(values):
-        causes += checked(label_value, value, f"{path}.values[{index}]")
+        causes += to_causes(check_label_value, value, f"{path}.values[{index}]")
     return causes
 
 
-def _match_field(requirement: Object, path: str) -> Causes:
+def _check_match_field(requirement: Object, path: str) -> Causes:
     causes: Causes = []
     operator, values = requirement.get("operator", ""), requirement.get("values") or []
     if operator not in {"In", "NotIn"}:
@@ -67,16 +72,16 @@ def _match_field(requirement: Object, path: str) -> Causes:
     return causes + [
         invalid(f"{path}.values[{index}]", value, problem)
         for index, value in enumerate(values)
-        for problem in subdomain(value)
+        for problem in check_subdomain(value)
     ]
 
 
-def node_name(name: str, path: str) -> Causes:
+def check_node_name(name: str, path: str) -> Causes:
     """Check a node's name."""
-    return [invalid(path, name, problem) for problem in subdomain(name)]
+    return [invalid(path, name, problem) for problem in check_subdomain(name)]
 
 
-def taint_effect(effect: str, path: str, *, optional: bool) -> Causes:
+def check_taint_effect(effect: str, path: str, *, optional: bool) -> Causes:
     """Check the effect of a device taint or toleration."""
     if not effect:
         return [] if optional else [required(path)]

@@ -4,26 +4,30 @@ import re
 
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, dig
 from dradriver.cluster.apiserver.validation import capacities
-from dradriver.cluster.apiserver.validation.devices import binding_conditions, skip_node_operations, taint
+from dradriver.cluster.apiserver.validation.devices import (
+    check_binding_conditions,
+    check_skip_node_operations,
+    check_taint,
+)
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
-    each,
+    check_each,
+    check_unique,
     immutable,
     invalid,
     required,
     too_long,
     too_many,
-    unique,
 )
 from dradriver.cluster.apiserver.validation.names import (
-    dns_label,
-    driver_name,
-    fully_qualified_name,
-    pool_name,
-    qualified_name,
-    required_label,
+    check_dns_label,
+    check_driver_name,
+    check_fully_qualified_name,
+    check_pool_name,
+    check_qualified_name,
+    check_required_label,
 )
-from dradriver.cluster.apiserver.validation.nodeselector import node_name, node_selector
+from dradriver.cluster.apiserver.validation.nodeselector import check_node_name, check_node_selector
 
 MAX_DEVICES = 128
 MAX_DEVICES_ADVANCED = 64
@@ -51,43 +55,45 @@ _EXACTLY_ONE_DEVICE = (
 )
 
 
-def resource_slice(new: Object, old: Object | None) -> Causes:
+def check_slice(new: Object, old: Object | None) -> Causes:
     """Check a slice, new or changed."""
     spec, old_spec = new.get("spec") or {}, (old or {}).get("spec")
-    causes = driver_name(spec.get("driver", ""), "spec.driver") + _pool(spec.get("pool") or {}, "spec.pool")
+    causes = check_driver_name(spec.get("driver", ""), "spec.driver") + _check_pool(
+        spec.get("pool") or {}, "spec.pool"
+    )
     if old_spec is not None:
         for path in (("pool", "name"), ("driver",), ("nodeName",)):
             if dig(spec, *path) != dig(old_spec, *path):
                 causes.append(immutable("spec." + ".".join(path), dig(spec, *path)))
-    causes += _node_selection(spec)
+    causes += _check_node_selection(spec)
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         causes.append(invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
     devices = spec.get("devices") or []
     old_devices = {each["name"]: each for each in (old_spec or {}).get("devices") or [] if "name" in each}
     per_device = spec.get("perDeviceNodeSelection") is True
-    causes += unique(
+    causes += check_unique(
         devices,
         MAX_DEVICES_ADVANCED if any(map(_is_advanced, devices)) else MAX_DEVICES,
-        lambda device, path: _device(
+        lambda device, path: _check_device(
             device, old_devices.get(device.get("name", "")), path, per_device=per_device
         ),
         lambda device: device.get("name", ""),
         "spec.devices",
-        whole=False,
+        show_item=False,
     )
-    causes += unique(
+    causes += check_unique(
         spec.get("sharedCounters"),
         MAX_COUNTER_SETS,
-        _counter_set,
+        _check_counter_set,
         lambda each: each.get("name", ""),
         "spec.sharedCounters",
     )
-    causes += _partition_type(spec)
-    return causes + skip_node_operations(spec.get("skipNodeOperations"), "spec.skipNodeOperations")
+    causes += _check_partition_type(spec)
+    return causes + check_skip_node_operations(spec.get("skipNodeOperations"), "spec.skipNodeOperations")
 
 
-def _pool(pool: Object, path: str) -> Causes:
-    causes = pool_name(pool.get("name", ""), f"{path}.name")
+def _check_pool(pool: Object, path: str) -> Causes:
+    causes = check_pool_name(pool.get("name", ""), f"{path}.name")
     count, generation = pool.get("resourceSliceCount", 0), pool.get("generation", 0)
     if count <= 0:
         causes.append(invalid(f"{path}.resourceSliceCount", count, "must be greater than zero"))
@@ -96,18 +102,18 @@ def _pool(pool: Object, path: str) -> Causes:
     return causes
 
 
-def _node_selection(spec: Object) -> Causes:
+def _check_node_selection(spec: Object) -> Causes:
     causes: Causes = []
     chosen = []
     if "nodeName" in spec:
         if spec["nodeName"]:
             chosen.append("`nodeName`")
-            causes += node_name(spec["nodeName"], "spec.nodeName")
+            causes += check_node_name(spec["nodeName"], "spec.nodeName")
         else:
             causes.append(invalid("spec.nodeName", "", "must be either unset or set to a non-empty string"))
     if "nodeSelector" in spec:
         chosen.append("`nodeSelector`")
-        causes += node_selector(spec["nodeSelector"], "spec.nodeSelector")
+        causes += check_node_selector(spec["nodeSelector"], "spec.nodeSelector")
         terms = spec["nodeSelector"].get("nodeSelectorTerms") or []
         if len(terms) != 1:
             path = "spec.nodeSelector.nodeSelectorTerms"
@@ -134,21 +140,21 @@ def _is_advanced(device: Object) -> bool:
     return bool(device.get("taints") or device.get("consumesCounters") or lists)
 
 
-def _counters(counters: dict[str, Object] | None, path: str) -> Causes:
+def _check_counters(counters: dict[str, Object] | None, path: str) -> Causes:
     if not counters:
         return [required(path)]
     if len(counters) > MAX_COUNTERS:
         return [too_many(path, len(counters), MAX_COUNTERS)]
-    return [cause for name in counters for cause in dns_label(name, path)]
+    return [cause for name in counters for cause in check_dns_label(name, path)]
 
 
-def _counter_set(counter_set: Object, path: str) -> Causes:
-    causes = required_label(counter_set.get("name", ""), f"{path}.name")
-    return causes + _counters(counter_set.get("counters"), f"{path}.counters")
+def _check_counter_set(counter_set: Object, path: str) -> Causes:
+    causes = check_required_label(counter_set.get("name", ""), f"{path}.name")
+    return causes + _check_counters(counter_set.get("counters"), f"{path}.counters")
 
 
-def _device(device: Object, old: Object | None, path: str, *, per_device: bool) -> Causes:
-    causes = dns_label(device.get("name", ""), f"{path}.name")
+def _check_device(device: Object, old: Object | None, path: str, *, per_device: bool) -> Causes:
+    causes = check_dns_label(device.get("name", ""), f"{path}.name")
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     count = len(attributes) + len(capacity)
     if count > MAX_ATTRIBUTES_AND_CAPACITIES:
@@ -164,37 +170,39 @@ def _device(device: Object, old: Object | None, path: str, *, per_device: bool) 
             )
         )
     for name, attribute in attributes.items():
-        causes += qualified_name(name, f"{path}.attributes") + _attribute(
+        causes += check_qualified_name(name, f"{path}.attributes") + _check_attribute(
             attribute, f"{path}.attributes[{name}]"
         )
     if old is None or old.get("capacity") != device.get("capacity"):
-        causes += _capacities(device, capacity, f"{path}.capacity")
+        causes += _check_capacities(device, capacity, f"{path}.capacity")
     if old is None or old.get("taints") != device.get("taints"):
-        causes += each(device.get("taints"), MAX_TAINTS, taint, f"{path}.taints")
-    causes += unique(
-        device.get("consumesCounters"), MAX_COUNTER_CONSUMPTIONS, _consumption,
+        causes += check_each(device.get("taints"), MAX_TAINTS, check_taint, f"{path}.taints")
+    causes += check_unique(
+        device.get("consumesCounters"), MAX_COUNTER_CONSUMPTIONS, _check_consumption,
         lambda consumption: consumption.get("counterSet", ""), f"{path}.consumesCounters",
     )  # fmt: skip
-    causes += _device_nodes(device, path, per_device=per_device) + binding_conditions(device, path)
-    return causes + capacities.node_allocatable(device, f"{path}.nodeAllocatableResources")
+    causes += _check_device_nodes(device, path, per_device=per_device) + check_binding_conditions(device, path)
+    return causes + capacities.check_node_allocatable(device, f"{path}.nodeAllocatableResources")
 
 
-def _capacities(device: Object, capacity: Object, path: str) -> Causes:
+def _check_capacities(device: Object, capacity: Object, path: str) -> Causes:
     multiple = device.get("allowMultipleAllocations") is True
     causes: Causes = []
     for name, value in capacity.items():
-        causes += qualified_name(name, path) + capacities.capacity(value, f"{path}[{name}]", multiple=multiple)
+        causes += check_qualified_name(name, path) + capacities.check_capacity(
+            value, f"{path}[{name}]", multiple=multiple
+        )
     return causes
 
 
-def _consumption(consumption: Object, path: str) -> Causes:
-    causes = required_label(consumption.get("counterSet", ""), f"{path}.counterSet")
-    causes += _counters(consumption.get("counters"), f"{path}.counters")
+def _check_consumption(consumption: Object, path: str) -> Causes:
+    causes = check_required_label(consumption.get("counterSet", ""), f"{path}.counterSet")
+    causes += _check_counters(consumption.get("counters"), f"{path}.counters")
     groups, at = consumption.get("compatibilityGroups"), f"{path}.compatibilityGroups"
-    return causes + unique(groups, MAX_GROUPS, dns_label, lambda group: group, at)
+    return causes + check_unique(groups, MAX_GROUPS, check_dns_label, lambda group: group, at)
 
 
-def _device_nodes(device: Object, path: str, *, per_device: bool) -> Causes:
+def _check_device_nodes(device: Object, path: str, *, per_device: bool) -> Causes:
     present = [field for field in ("nodeName", "nodeSelector", "allNodes") if field in device]
     if not per_device:
         detail = (
@@ -207,9 +215,9 @@ def _device_nodes(device: Object, path: str, *, per_device: bool) -> Causes:
     if device.get("nodeName") == "":
         causes.append(invalid(f"{path}.nodeName", "", "must not be empty"))
     elif "nodeName" in device:
-        causes += node_name(device["nodeName"], f"{path}.nodeName")
+        causes += check_node_name(device["nodeName"], f"{path}.nodeName")
     if "nodeSelector" in device:
-        causes += node_selector(device["nodeSelector"], f"{path}.nodeSelector")
+        causes += check_node_selector(device["nodeSelector"], f"{path}.nodeSelector")
     if device.get("allNodes") is False:
         causes.append(invalid(f"{path}.allNodes", value=False, detail="must be either unset or set to true"))
     if not chosen:
@@ -219,7 +227,7 @@ def _device_nodes(device: Object, path: str, *, per_device: bool) -> Causes:
     return causes
 
 
-def _attribute(attribute: Object, path: str) -> Causes:
+def _check_attribute(attribute: Object, path: str) -> Causes:
     causes: Causes = []
     present = [key for key in (*_SCALARS, *_LISTS) if key in attribute]
     for key in present:
@@ -229,7 +237,7 @@ def _attribute(attribute: Object, path: str) -> Causes:
             causes.append(invalid(at, [], "must not be empty if specified"))
         for index, item in enumerate(items):
             where = f"{at}[{index}]" if key in _LISTS else at
-            causes += _attribute_value(key.removesuffix("s"), item, where)
+            causes += _check_attribute_value(key.removesuffix("s"), item, where)
     if not present:
         causes.append(invalid(path, "", f"must specify one of: {_ATTRIBUTE_TYPES}"))
     elif len(present) > 1:
@@ -238,7 +246,7 @@ def _attribute(attribute: Object, path: str) -> Causes:
     return causes
 
 
-def _attribute_value(kind: str, value: JsonValue, path: str) -> Causes:
+def _check_attribute_value(kind: str, value: JsonValue, path: str) -> Causes:
     causes: Causes = []
     if kind == "version" and not _SEMVER.fullmatch(value):
         causes.append(invalid(path, value, "must be a string compatible with semver.org spec 2.0.0"))
@@ -247,7 +255,7 @@ def _attribute_value(kind: str, value: JsonValue, path: str) -> Causes:
     return causes
 
 
-def _partition_type(spec: Object) -> Causes:
+def _check_partition_type(spec: Object) -> Causes:
     name = spec.get("partitionTypeAttribute")
     if name is None:
         return []
@@ -255,7 +263,7 @@ def _partition_type(spec: Object) -> Causes:
     consuming = [(i, each) for i, each in enumerate(spec.get("devices") or []) if each.get("consumesCounters")]
     if not consuming:
         return [invalid(path, name, "may only be set on a slice which declares devices that consume counters")]
-    malformed = fully_qualified_name(name, path)
+    malformed = check_fully_qualified_name(name, path)
     if malformed:
         return malformed
     bare = name.removeprefix(spec.get("driver", "") + "/")

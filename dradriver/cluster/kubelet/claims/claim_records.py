@@ -27,9 +27,9 @@ class CheckpointedDevice(msgspec.Struct, frozen=True):
     cdi_devices: list[str]
 
     def serves(self, request: str) -> bool:
-        """Return whether a container that names this request gets the device.
+        """Return whether a container that names this request of the claim gets the device.
 
-        An empty request means the whole claim.
+        An empty request means all requests of the claim.
         """
         return not request or not self.requests or request in self.requests
 
@@ -38,11 +38,14 @@ class CheckpointedClaim(msgspec.Struct):
     """A claim that pods of this node use.
 
     Attributes:
-        uid, namespace, name: the claim.
-        pods: UIDs of the pods that use it.
-        drivers: the devices by driver; a driver of the allocation is here before it has prepared any.
-        prepared: whether it was prepared in this run of the kubelet (not saved: a restart prepares again).
-        unpreparing: whether unprepare has begun, so that no pod may join any more (not saved).
+        uid, namespace, name: UID, namespace and name of the claim.
+        pods: UIDs of the pods that use the claim.
+        drivers: the prepared devices by driver. Every driver of the allocation has an entry, even before it has
+            prepared a device.
+        prepared: whether the claim was prepared in this run of the kubelet. This value is not saved, so the
+            claim is prepared again after a restart.
+        unpreparing: whether unprepare has begun. If so, no other pod may start to use the claim. This value is
+            not saved.
     """
 
     uid: str
@@ -55,11 +58,11 @@ class CheckpointedClaim(msgspec.Struct):
 
     @property
     def ref(self) -> ClaimToPrepare:
-        """Return the claim as prepare calls name it."""
+        """Return the reference that prepare calls use for the claim."""
         return ClaimToPrepare(self.namespace, self.uid, self.name)
 
 
-class _Kept(msgspec.Struct):
+class _SavedClaim(msgspec.Struct):
     uid: str
     namespace: str
     name: str
@@ -69,7 +72,7 @@ class _Kept(msgspec.Struct):
 
 def encode_records(records: Iterable[CheckpointedClaim]) -> str:
     """Return the checkpoint's text."""
-    kept = [_Kept(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in records]
+    kept = [_SavedClaim(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in records]
     data = msgspec.json.encode(kept).decode()
     return json.dumps({"checksum": zlib.crc32(data.encode()), "data": data})
 
@@ -78,7 +81,8 @@ def write_checkpoint(path: Path, text: str) -> None:
     """Write the checkpoint atomically, and sync it to disk.
 
     Raises:
-        OSError: it can't be written (a full disk); the earlier one is still there.
+        OSError: the checkpoint can't be written, for example because the disk is full. The earlier checkpoint
+            still exists.
     """
     temporary = path.with_name(f".{path.name}.new")
     with temporary.open("w") as file:
@@ -94,17 +98,17 @@ def write_checkpoint(path: Path, text: str) -> None:
 
 
 def load_records(path: Path) -> list[CheckpointedClaim]:
-    """Read the checkpoint; return none if there is no file.
+    """Read the checkpoint; return an empty list if no file exists.
 
-    A file that can't be read is set aside and logged. Claims of pods that still run are then prepared again,
-    and drivers answer that without a second preparation.
+    If the file can't be read, it is renamed and logged. Claims of pods that still run are then prepared again.
+    Drivers answer these calls without a second preparation.
     """
     try:
         outer = json.loads(path.read_text())
         data = str(outer["data"])
         if zlib.crc32(data.encode()) != outer["checksum"]:
             raise ValueError("checksum does not match")  # noqa: TRY301 - one handler for all that can be wrong
-        kept = msgspec.json.decode(data, type=list[_Kept])
+        kept = msgspec.json.decode(data, type=list[_SavedClaim])
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError, msgspec.MsgspecError) as error:

@@ -1,4 +1,4 @@
-"""The device health that drivers report, and its form in a container's status (KEP-4680)."""
+"""Stores the device health that drivers report, and converts it for a container's status (KEP-4680)."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,8 @@ _MAX_DEVICES: Final = 16384
 class DeviceReport(NamedTuple):
     """One device in a driver's report. Its health is `Healthy`, `Unhealthy` or `Unknown`.
 
-    `timeout` is in seconds. Without another report in that time, the health becomes `Unknown`.
+    `timeout` is in seconds. If the driver does not report the device again within this time, the health becomes
+    `Unknown`.
     """
 
     pool: str
@@ -44,7 +45,11 @@ class _Entry:
 
 
 class HealthCache:
-    """The last report of each driver. A device that is missing or overdue reads as `Unknown`."""
+    """The last report of each driver.
+
+    The health of a device is `Unknown` if the driver has not reported the device, or its next report is
+    overdue.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -58,7 +63,7 @@ class HealthCache:
         return entry.health
 
     def update(self, driver: str, reports: Sequence[DeviceReport]) -> set[tuple[str, str]]:
-        """Store a whole report. Return the (pool, device) pairs whose health changed."""
+        """Store a complete report. Return the (pool, device) pairs whose health changed."""
         now = self._clock()
         known = self._drivers.setdefault(driver, {})
         changed = set()
@@ -69,23 +74,23 @@ class HealthCache:
             if key not in known and len(known) >= _MAX_DEVICES:
                 continue
             timeout = report.timeout if report.timeout > 0 else _DEFAULT_TIMEOUT
-            entry = _Entry(CachedHealth(report.health, _cut(report.message)), timeout, now)
+            entry = _Entry(CachedHealth(report.health, _truncate(report.message)), timeout, now)
             before = known.get(key)
             if before is None or (before.health, before.timeout) != (entry.health, entry.timeout):
                 changed.add(key)
             known[key] = entry
-        changed |= _forget_overdue(known, reported, now)
+        changed |= _remove_overdue(known, reported, now)
         return changed
 
     def clear(self, driver: str) -> None:
-        """Remove a driver whose stream has ended."""
+        """Remove the health of a driver whose stream has ended."""
         self._drivers.pop(driver, None)
 
 
-def _forget_overdue(
+def _remove_overdue(
     known: dict[tuple[str, str], _Entry], reported: set[tuple[str, str]], now: float
 ) -> set[tuple[str, str]]:
-    """Remove entries that are overdue and no longer reported. Return those whose health changes."""
+    """Remove overdue entries that are not in the report. Return the entries whose health changes."""
     overdue = {
         key: entry
         for key, entry in known.items()
@@ -96,12 +101,12 @@ def _forget_overdue(
     return {key for key, entry in overdue.items() if entry.health.health != UNKNOWN.health}
 
 
-def _cut(message: str) -> str:
+def _truncate(message: str) -> str:
     return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 3] + "..."
 
 
-def merged(healths: Mapping[str, CachedHealth]) -> list[dict[str, str]]:
-    """Return `resources` of a ResourceStatus, from resource IDs and their health."""
+def to_resource_health(healths: Mapping[str, CachedHealth]) -> list[dict[str, str]]:
+    """Return the field `resources` of a ResourceStatus, from resource IDs and their health."""
     return [
         {"resourceID": resource_id, "health": health.health}
         | ({"message": health.message} if health.message else {})

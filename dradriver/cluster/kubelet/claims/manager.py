@@ -2,10 +2,12 @@
 
 The rules, in order:
 
-1. All checks come before the first record: a pod that fails here can be deleted without an unprepare.
-2. A claim is recorded, with the pod, before a driver is called. From then on it must be unprepared.
-3. Each driver gets one call with all of its claims that are not prepared yet. The first error ends the prepare.
-4. The unprepare of the last pod calls the drivers. The claim is forgotten only after all of them succeeded.
+1. All checks run before the first record is written. If a check fails, the pod can be deleted without an
+   unprepare.
+2. A claim is recorded with the pod before a driver is called. From then on, the claim must be unprepared.
+3. Each driver gets one call with all of its claims that are not prepared yet. The first error ends prepare.
+4. Unprepare calls the drivers only for the last pod of a claim. After all drivers succeeded, the claim's record
+   is removed.
 """
 
 import asyncio
@@ -33,9 +35,9 @@ __all__ = ["ClaimManager"]
 class ClaimManager:
     """The claims of one node.
 
-    If the process is killed between any two steps, the next run reads the checkpoint. A claim in it is prepared
-    again when its pod starts, or unprepared when its pod is gone. A claim that is not in it never reached a
-    driver.
+    If the process is killed at any point, the next run reads the checkpoint. If the checkpoint contains a
+    claim, the claim is prepared again when its pod starts, or unprepared if its pod is gone. If the checkpoint
+    does not contain a claim, no driver was called for it.
     """
 
     def __init__(self, client: Client, checkpoint: Path, plugin_for: Callable[[str], RegisteredPlugin]) -> None:
@@ -54,12 +56,12 @@ class ClaimManager:
         """Return the record of a claim, or None."""
         return self._records.get((namespace, name))
 
-    def holds(self, pod_uid: str) -> bool:
-        """Return whether a claim may have to be unprepared for this pod."""
+    def has_claims(self, pod_uid: str) -> bool:
+        """Return whether this pod has claims that may need an unprepare."""
         return any(pod_uid in record.pods for record in self._records.values())
 
-    def pods_using(self, driver: str, devices: set[tuple[str, str]]) -> set[str]:
-        """Return the UIDs of the pods with one of these devices (pool, device)."""
+    def find_pods(self, driver: str, devices: set[tuple[str, str]]) -> set[str]:
+        """Return the UIDs of the pods that have one of these devices (pool, device)."""
         return {
             pod
             for record in self._records.values()
@@ -67,8 +69,8 @@ class ClaimManager:
             for pod in record.pods
         }
 
-    def inactive(self, active: set[str]) -> list[tuple[str, str]]:
-        """Return (namespace, UID) of recorded pods that are not among the active ones."""
+    def list_inactive_pods(self, active: set[str]) -> list[tuple[str, str]]:
+        """Return (namespace, UID) of recorded pods that are not in `active`."""
         return sorted(
             {(r.namespace, pod) for r in self._records.values() for pod in r.pods if pod not in active}
         )
@@ -80,7 +82,7 @@ class ClaimManager:
             DraError: a claim has not been prepared.
         """
         names: list[str] = []
-        for claim_name, requests in _requests_of(pod, container).items():
+        for claim_name, requests in _list_requests(pod, container).items():
             record = self.record(pod.metadata.namespace, claim_name)
             if record is None:
                 raise DraError(f"ResourceClaim {claim_name} of container {container.name} is not prepared")
@@ -96,22 +98,22 @@ class ClaimManager:
             DraError: a claim or a driver is not ready; the message is the kubelet's.
         """
         claims = [
-            await self._checked(pod, claim, own=own) for claim, own in _claims_of(pod) if claim is not None
+            await self._read_claim(pod, claim, own=own) for claim, own in _list_claims(pod) if claim is not None
         ]
-        plugins = {driver: self._plugin_for(driver) for claim in claims for driver in _drivers(claim)}
-        pending = await self._remember(pod, claims)
+        plugins = {driver: self._plugin_for(driver) for claim in claims for driver in _list_drivers(claim)}
+        pending = await self._add_pod(pod, claims)
         for driver, plugin in plugins.items():
             batch = [record for record in pending if driver in record.drivers]
             if batch:
                 answers = await plugin.prepare([record.ref for record in batch])
-                self._take_in(driver, batch, answers)
+                self._record_devices(driver, batch, answers)
         for record in pending:
             record.prepared = True
         if pending:
             await self._save()
 
     async def unprepare(self, pod_uid: str, namespace: str) -> None:
-        """Unprepare the claims of a pod that no other pod uses. Does nothing if there is none.
+        """Unprepare the claims of a pod that no other pod uses. Does nothing if no claim remains.
 
         Raises:
             DraError: a driver is not registered or failed; call again later.
@@ -121,7 +123,7 @@ class ClaimManager:
             if pod_uid not in record.pods or record.namespace != namespace:
                 continue
             if len(record.pods) > 1:
-                # Not saved before the end, so that this function runs again after a crash.
+                # The change is saved only at the end, so that this function runs again after a crash.
                 record.pods.remove(pod_uid)
             else:
                 record.unpreparing = True
@@ -134,7 +136,7 @@ class ClaimManager:
             self._records.pop((record.namespace, record.name), None)
         await self._save()
 
-    async def _checked(self, pod: NodePod, claim_name: str, *, own: bool) -> ResourceClaim:
+    async def _read_claim(self, pod: NodePod, claim_name: str, *, own: bool) -> ResourceClaim:
         namespace = pod.metadata.namespace
         try:
             claim = await self._client.get(CLAIMS, claim_name, namespace, into=ResourceClaim)
@@ -154,14 +156,14 @@ class ClaimManager:
             raise DraError(f"ResourceClaim {claim_name}: not allocated")
         return claim
 
-    async def _remember(self, pod: NodePod, claims: Sequence[ResourceClaim]) -> list[CheckpointedClaim]:
-        """Add the pod to its claims' records. Return the records that drivers have to prepare."""
+    async def _add_pod(self, pod: NodePod, claims: Sequence[ResourceClaim]) -> list[CheckpointedClaim]:
+        """Add the pod to the records of its claims. Return the records of claims that drivers must prepare."""
         pending = []
         for claim in claims:
             key = (claim.metadata.namespace, claim.metadata.name)
             record = self._records.get(key)
             if record is None:
-                drivers: dict[str, list[CheckpointedDevice]] = {driver: [] for driver in _drivers(claim)}
+                drivers: dict[str, list[CheckpointedDevice]] = {driver: [] for driver in _list_drivers(claim)}
                 record = CheckpointedClaim(claim.metadata.uid, *key, [], drivers)
             elif record.uid != claim.metadata.uid:
                 raise DraError(
@@ -179,12 +181,13 @@ class ClaimManager:
             await self._save()
         return pending
 
-    def _take_in(
+    def _record_devices(
         self, driver: str, batch: Sequence[CheckpointedClaim], answers: Mapping[str, ClaimResult]
     ) -> None:
         _check_answers("NodePrepareResources", [record.ref for record in batch], answers)
         for record in batch:
-            # The answer replaces an earlier one of the same driver: a retry must not double its devices.
+            # The answer replaces an earlier answer of the same driver, so that a retry does not duplicate
+            # devices.
             record.drivers[driver] = [
                 CheckpointedDevice(
                     each.pool, each.device, each.share_id, list(each.requests), list(each.cdi_devices)
@@ -201,12 +204,12 @@ class ClaimManager:
             except OSError as error:
                 raise DraError(f"checkpoint ResourceClaim state: {error}") from error
             finally:
-                # A thread can't be cancelled: the lock is kept until it has finished.
+                # A thread can't be cancelled, so the lock is kept until the thread has finished.
                 await asyncio.wait({writing})
 
 
-def _check_answers(method: str, asked: Iterable[ClaimToPrepare], answers: Mapping[str, ClaimResult]) -> None:
-    names = {ref.uid: ref.name for ref in asked}
+def _check_answers(method: str, refs: Iterable[ClaimToPrepare], answers: Mapping[str, ClaimResult]) -> None:
+    names = {ref.uid: ref.name for ref in refs}
     for uid, answer in answers.items():
         if uid not in names:
             raise DraError(f"{method} returned result for unknown claim UID {uid}")
@@ -216,20 +219,22 @@ def _check_answers(method: str, asked: Iterable[ClaimToPrepare], answers: Mappin
         raise DraError(f"{method} skipped {skipped} ResourceClaims")
 
 
-def _drivers(claim: ResourceClaim) -> list[str]:
+def _list_drivers(claim: ResourceClaim) -> list[str]:
     return list(dict.fromkeys(result.driver for result in claim.results))
 
 
-def _claims_of(pod: NodePod) -> list[tuple[str | None, bool]]:
-    """Return the names of the pod's claims, and whether the pod must own each; None where none was needed.
+def _list_claims(pod: NodePod) -> list[tuple[str | None, bool]]:
+    """Return the names of the pod's claims, and whether the pod must own each claim.
+
+    A name is None if the pod did not need the claim.
 
     Raises:
         DraError: a claim has not been created yet.
     """
     claims: list[tuple[str | None, bool]] = []
-    made = {status.name for status in pod.status.resource_claim_statuses}
+    created = {status.name for status in pod.status.resource_claim_statuses}
     for claim in pod.spec.resource_claims:
-        if not claim.resource_claim_name and claim.name not in made:
+        if not claim.resource_claim_name and claim.name not in created:
             raise DraError(f'pod "{pod.ref}": ResourceClaim not created yet')
         claims.append((pod.claim_name(claim), not claim.resource_claim_name))
     if pod.status.extended_resource_claim_status is not None:
@@ -237,7 +242,7 @@ def _claims_of(pod: NodePod) -> list[tuple[str | None, bool]]:
     return claims
 
 
-def _requests_of(pod: NodePod, container: Container) -> dict[str, list[str]]:
+def _list_requests(pod: NodePod, container: Container) -> dict[str, list[str]]:
     """Return the requests that a container uses, by claim. An empty request means the whole claim."""
     by_name: dict[str, PodClaim] = {claim.name: claim for claim in pod.spec.resource_claims}
     requests: dict[str, list[str]] = {}

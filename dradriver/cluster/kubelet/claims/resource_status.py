@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from dradriver.cluster.kubelet.claims.health import CachedHealth, HealthCache, merged
+from dradriver.cluster.kubelet.claims.health import CachedHealth, HealthCache, to_resource_health
 from dradriver.cluster.kubelet.claims.manager import ClaimManager
 from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.model.core.workload import Container
 from dradriver.model.names import base_request
 
-__all__ = ["resource_statuses"]
+__all__ = ["build_resource_statuses"]
 
 
-def resource_statuses(
+def build_resource_statuses(
     pod: NodePod, container: Container, claims: ClaimManager, health: HealthCache
 ) -> list[dict[str, Any]]:
-    """Return one entry for each claim (and request) that the container names, as far as it is prepared."""
+    """Return one entry for each prepared claim, or request of such a claim, that the container names."""
     by_name = {claim.name: claim for claim in pod.spec.resource_claims}
     statuses: dict[str, list[dict[str, str]]] = {}
     for use in container.resources.claims:
@@ -31,5 +31,5 @@ def resource_statuses(
                     found.setdefault(resource_id, health.get(driver, device.pool, device.device))
         name = f"claim:{use.name}/{use.request}" if use.request else f"claim:{use.name}"
         if found:
-            statuses[name] = merged(found)
+            statuses[name] = to_resource_health(found)
     return [{"name": name, "resources": resources} for name, resources in statuses.items()]

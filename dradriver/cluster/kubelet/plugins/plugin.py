@@ -18,7 +18,8 @@ __all__ = ["CHANNEL_OPTIONS", "ClaimResult", "ClaimToPrepare", "PluginDevice", "
 
 _log = logging.getLogger(__name__)
 
-# Without it, channels to one path share their connection and its backoff, even after the server was replaced.
+# Without this option, all channels to one path share a connection and its backoff, even after the server was
+# replaced.
 CHANNEL_OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 _HEALTH_RETRY_SECONDS: Final = 5.0
@@ -27,7 +28,7 @@ _HEALTH: Final = {0: "Unknown", 1: "Healthy", 2: "Unhealthy"}
 
 @dataclass(frozen=True, slots=True)
 class ClaimToPrepare:
-    """A claim as the calls of a driver name it."""
+    """The reference to a claim in calls to a driver."""
 
     namespace: str
     uid: str
@@ -36,7 +37,7 @@ class ClaimToPrepare:
 
 @dataclass(frozen=True, slots=True)
 class PluginDevice:
-    """A device of a prepared claim, as the driver returned it."""
+    """A device of a prepared claim, as returned by the driver."""
 
     requests: tuple[str, ...]
     pool: str
@@ -47,7 +48,7 @@ class PluginDevice:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """The driver's answer for one claim: an error, or devices (none for unprepare)."""
+    """The driver's answer for one claim: an error, or devices (empty for unprepare)."""
 
     error: str
     devices: tuple[PluginDevice, ...] = ()
@@ -60,7 +61,7 @@ class RegisteredPlugin:
 
     Attributes:
         driver: the driver's name.
-        endpoint: the path of its socket.
+        endpoint: the path of the driver's socket.
         connected: whether the connection is up now.
     """
 
@@ -71,23 +72,23 @@ class RegisteredPlugin:
         services: Services,
         *,
         call_timeout: float,
-        changed: Callable[[str], None],
+        on_change: Callable[[str], None],
         health: HealthCache,
-        health_changed: Callable[[str, set[tuple[str, str]]], None],
+        on_health_changed: Callable[[str, set[tuple[str, str]]], None],
     ) -> None:
         self.driver = driver
         self.endpoint = endpoint
         self.connected = False
         self._services = services
         self._timeout = call_timeout
-        self._changed = changed
+        self._on_change = on_change
         self._health = health
-        self._health_changed = health_changed
+        self._on_health_changed = on_health_changed
         self._tasks: list[asyncio.Task[None]] = []
         self._channel: grpc.aio.Channel | None = None
 
     def start(self) -> None:
-        """Connect and stay connected. Watch health if the driver offers that service."""
+        """Connect and stay connected. If the driver offers the health service, watch the health of devices."""
         self._channel = grpc.aio.insecure_channel(f"unix:{self.endpoint}", options=CHANNEL_OPTIONS)
         work = [self._follow_connection(self._channel)]
         if self._services.health:
@@ -127,22 +128,30 @@ class RegisteredPlugin:
         request = getattr(messages, f"{method}Request")(
             claims=[messages.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
         )
-        call: Awaitable[Any] = getattr(stub, method)(request, timeout=self._timeout)
         try:
+            call: Awaitable[Any] = getattr(stub, method)(request, timeout=self._timeout)
             response = await call
+        except asyncio.CancelledError as error:
+            # If `stop` cancels the call, grpcio raises this error in the caller, which must go on.
+            if _is_cancelled():
+                raise
+            raise DraError(f"{method}: {_STOPPED}") from error
+        except grpc.aio.UsageError as error:
+            raise DraError(f"{method}: {_STOPPED}") from error
         except grpc.aio.AioRpcError as error:
-            raise DraError(f"{method}: {self._ended(error) or _rpc_error(error)}") from error
-        return {uid: _result(answer) for uid, answer in response.claims.items()}
+            reason = self._describe_lost_connection(error) or _format_rpc_error(error)
+            raise DraError(f"{method}: {reason}") from error
+        return {uid: _to_result(answer) for uid, answer in response.claims.items()}
 
-    def _ended(self, error: grpc.aio.AioRpcError) -> str:
+    def _describe_lost_connection(self, error: grpc.aio.AioRpcError) -> str:
         """Return a message if the error means that the driver's process ended during the call, else ""."""
         codes = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN}
-        gone = error.code() in codes and any(word in (error.details() or "") for word in _GONE)
+        gone = error.code() in codes and any(word in (error.details() or "") for word in _CONNECTION_LOST)
         return f"DRA driver {self.driver} ended during the call" if gone else ""
 
     async def _follow_connection(self, channel: grpc.aio.Channel) -> None:
         while True:
-            # A request to connect each time detects a restarted driver without a call.
+            # The channel is asked to connect each time, so that a restarted driver is detected without a call.
             state = channel.get_state(try_to_connect=True)
             connected = state is grpc.ChannelConnectivity.READY
             if connected != self.connected:
@@ -150,26 +159,29 @@ class RegisteredPlugin:
                 _log.info(
                     "driver %s at %s is %sconnected", self.driver, self.endpoint, "" if connected else "dis"
                 )
-                self._changed(self.driver)
+                self._on_change(self.driver)
             await channel.wait_for_state_change(state)
 
     async def _follow_health(self, channel: grpc.aio.Channel) -> None:
-        """Watch until the driver reports that it has no health service. Any other end is retried."""
+        """Watch the health of devices.
+
+        If the stream ends, watch again, unless the driver has no health service.
+        """
         while True:
             try:
-                async for reports in self._health_reports(channel):
+                async for reports in self._watch_health(channel):
                     changed = self._health.update(self.driver, reports)
                     if changed:
-                        self._health_changed(self.driver, changed)
+                        self._on_health_changed(self.driver, changed)
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                     return
-                _log.debug("health of driver %s: %s", self.driver, _rpc_error(error))
+                _log.debug("health of driver %s: %s", self.driver, _format_rpc_error(error))
             finally:
                 self._health.clear(self.driver)
             await asyncio.sleep(_HEALTH_RETRY_SECONDS)
 
-    async def _health_reports(self, channel: grpc.aio.Channel) -> AsyncIterator[list[DeviceReport]]:
+    async def _watch_health(self, channel: grpc.aio.Channel) -> AsyncIterator[list[DeviceReport]]:
         v1 = self._services.health == HEALTH_V1
         messages: Any = health_v1 if v1 else health_v1alpha1
         stub: Any = (health_v1_grpc if v1 else health_v1alpha1_grpc).DRAResourceHealthStub(channel)
@@ -186,7 +198,13 @@ class RegisteredPlugin:
             ]
 
 
-def _result(answer: Any) -> ClaimResult:  # noqa: ANN401 - of either version
+def _is_cancelled() -> bool:
+    """Return whether the current task is cancelled, and not only its call."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _to_result(answer: Any) -> ClaimResult:  # noqa: ANN401 - of either version
     devices = tuple(
         PluginDevice(
             tuple(device.request_names),
@@ -200,11 +218,13 @@ def _result(answer: Any) -> ClaimResult:  # noqa: ANN401 - of either version
     return ClaimResult(answer.error, devices)
 
 
-_GONE: Final = ("Socket closed", "Stream removed", "Connection reset", "Broken pipe")
+_CONNECTION_LOST: Final = ("Socket closed", "Stream removed", "Connection reset", "Broken pipe")
+_STOPPED: Final = "rpc error: code = Canceled desc = grpc: the client connection is closing"
+"""The error of Go if the connection is closed before or during a call."""
 _GO_CODES: Final = {"CANCELLED": "Canceled"}
 
 
-def _rpc_error(error: grpc.aio.AioRpcError) -> str:
+def _format_rpc_error(error: grpc.aio.AioRpcError) -> str:
     """Return the error as Go prints it."""
     name = error.code().name
     code = _GO_CODES.get(name, name.title().replace("_", ""))

@@ -1,4 +1,4 @@
-"""The registered drivers of the node, and when their ResourceSlices are deleted."""
+"""Stores the registered drivers of the node, and deletes ResourceSlices of disconnected drivers."""
 
 import asyncio
 import logging
@@ -15,18 +15,18 @@ __all__ = ["NotRegisteredError", "PluginStore"]
 _log = logging.getLogger(__name__)
 
 
-_PATIENCE_SECONDS: Final = 5.0
-"""Wait before a log message about a missing driver: at a start, it may be about to register."""
+_REGISTRATION_GRACE_SECONDS: Final = 5.0
+"""Seconds from the first use of a missing driver to the log message, because the driver may still register."""
 
 
 class NotRegisteredError(DraError):
-    """No instance of the driver is registered. The store logs that once, so callers need not log it."""
+    """No instance of the driver is registered. The store logs this once, so callers need not log it."""
 
 
 class PluginStore:
     """Driver instances in the order of their registration.
 
-    A driver that has no connected instance for `wipe_seconds` loses its ResourceSlices.
+    If a driver has no connected instance for `wipe_seconds`, its ResourceSlices are deleted.
     """
 
     def __init__(
@@ -36,29 +36,31 @@ class PluginStore:
         wipe_seconds: float,
         call_timeout: float,
         health: HealthCache,
-        usable: Callable[[str], None],
-        health_changed: Callable[[str, set[tuple[str, str]]], None],
+        on_usable: Callable[[str], None],
+        on_health_changed: Callable[[str, set[tuple[str, str]]], None],
     ) -> None:
         self._wipe = wipe
         self._wipe_seconds = wipe_seconds
         self._call_timeout = call_timeout
         self._health = health
-        self._usable = usable
-        self._health_changed = health_changed
+        self._on_usable = on_usable
+        self._on_health_changed = on_health_changed
         self._plugins: dict[str, list[RegisteredPlugin]] = {}
         self._wipes: dict[str, asyncio.Task[None]] = {}
-        self._missed: dict[str, asyncio.Task[None]] = {}
+        self._missing_warnings: dict[str, asyncio.Task[None]] = {}
 
     def get(self, driver: str) -> RegisteredPlugin:
-        """Return the instance to call: the latest connected one, or else the latest.
+        """Return the instance to call: the latest connected instance, or else the latest instance.
 
         Raises:
-            NotRegisteredError: none is registered; the message is the kubelet's.
+            NotRegisteredError: no instance is registered. The message is the real kubelet's message.
         """
         plugins = self._plugins.get(driver)
         if not plugins:
-            if driver not in self._missed:
-                self._missed[driver] = asyncio.create_task(_say_missing(driver), name=f"wait for {driver}")
+            if driver not in self._missing_warnings:
+                self._missing_warnings[driver] = asyncio.create_task(
+                    _warn_if_missing(driver), name=f"wait for {driver}"
+                )
             raise NotRegisteredError(f"DRA driver {driver} is not registered")
         return next((plugin for plugin in reversed(plugins) if plugin.connected), plugins[-1])
 
@@ -66,7 +68,7 @@ class PluginStore:
         """Add an instance and connect to it.
 
         Raises:
-            DraError: it offers no usable service, or the endpoint is taken.
+            DraError: the instance offers no usable service, or the driver has already registered the endpoint.
         """
         services = choose_services(driver, endpoint, offered)
         plugins = self._plugins.get(driver, [])
@@ -77,25 +79,25 @@ class PluginStore:
             endpoint,
             services,
             call_timeout=self._call_timeout,
-            changed=self._connection_changed,
+            on_change=self._connection_changed,
             health=self._health,
-            health_changed=self._health_changed,
+            on_health_changed=self._on_health_changed,
         )
         self._plugins[driver] = [*plugins, plugin]
-        if missed := self._missed.pop(driver, None):
-            missed.cancel()
+        if warning := self._missing_warnings.pop(driver, None):
+            warning.cancel()
         plugin.start()
         _log.info("driver %s at %s is registered (%s)", driver, endpoint, services.dra)
         self._connection_changed(driver)
 
     async def deregister(self, driver: str, endpoint: str) -> None:
-        """Remove an instance. An unknown one is ignored."""
+        """Remove an instance. An unknown instance is ignored."""
         plugins = self._plugins.get(driver, [])
-        left = [plugin for plugin in plugins if plugin.endpoint != endpoint]
-        if len(left) == len(plugins):
+        remaining = [plugin for plugin in plugins if plugin.endpoint != endpoint]
+        if len(remaining) == len(plugins):
             return
-        if left:
-            self._plugins[driver] = left
+        if remaining:
+            self._plugins[driver] = remaining
         else:
             del self._plugins[driver]
         _log.info("driver %s at %s is no longer registered", driver, endpoint)
@@ -106,7 +108,7 @@ class PluginStore:
 
     async def stop(self) -> None:
         """End all connections and pending deletions of slices."""
-        waiting = [*self._wipes.values(), *self._missed.values()]
+        waiting = [*self._wipes.values(), *self._missing_warnings.values()]
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
@@ -119,9 +121,10 @@ class PluginStore:
         if any(plugin.connected for plugin in self._plugins.get(driver, ())):
             if wipe := self._wipes.pop(driver, None):
                 wipe.cancel()
-            self._usable(driver)
+            self._on_usable(driver)
         elif driver not in self._wipes:
-            # A pending deletion keeps its time, because the driver was not connected since.
+            # The time of a pending deletion does not change, because the driver has not been connected since it
+            # was scheduled.
             self._wipes[driver] = asyncio.create_task(self._wipe_later(driver), name=f"wipe slices of {driver}")
 
     async def _wipe_later(self, driver: str) -> None:
@@ -130,6 +133,6 @@ class PluginStore:
         self._wipes.pop(driver, None)
 
 
-async def _say_missing(driver: str) -> None:
-    await asyncio.sleep(_PATIENCE_SECONDS)
-    _log.warning("DRA driver %s is not registered: pods with its claims neither start nor go", driver)
+async def _warn_if_missing(driver: str) -> None:
+    await asyncio.sleep(_REGISTRATION_GRACE_SECONDS)
+    _log.warning("DRA driver %s is not registered: pods with its claims can neither start nor end", driver)

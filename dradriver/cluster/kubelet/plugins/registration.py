@@ -20,82 +20,85 @@ __all__ = ["RegistryWatcher"]
 
 _log = logging.getLogger(__name__)
 
-_PERIOD: Final = 0.1
+_PERIOD_SECONDS: Final = 0.1
 _CONNECT_SECONDS: Final = 10.0
 _INFO_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 5.0
-_FIRST_RETRY: Final = 0.5
-_LAST_RETRY: Final = 122.0
+_MIN_RETRY_SECONDS: Final = 0.5
+_MAX_RETRY_SECONDS: Final = 122.0
 _PLUGIN_TYPE: Final = "DRAPlugin"
 
 
-class _Stamp(NamedTuple):
-    """Distinguishes a socket from a later one with the same name."""
+class _SocketId(NamedTuple):
+    """Distinguishes a socket from a later socket with the same name."""
 
     inode: int
-    made: int
+    modified: int
 
 
 class RegistryWatcher:
-    """Keeps the plugin store in step with the sockets in a folder: `run()` until cancelled.
+    """Adds drivers to the plugin store and removes them as sockets appear and disappear.
 
-    The watcher asks every socket whose name does not begin with a dot for its driver. If the registration
-    fails, it reports the reason to the driver and retries, each time after twice as long.
+    `run()` runs until cancelled.
+
+    The watcher calls every socket whose name does not begin with a dot, to get the driver's name and services.
+    If the registration fails, the watcher reports the reason to the driver and retries. Each wait is twice as
+    long as the wait before.
     """
 
     def __init__(self, folder: Path, store: PluginStore) -> None:
         self._folder = folder
         self._store = store
-        self._attempts: dict[Path, tuple[_Stamp, asyncio.Task[None]]] = {}
+        self._attempts: dict[Path, tuple[_SocketId, asyncio.Task[None]]] = {}
         self._registered: dict[Path, tuple[str, str]] = {}
 
     async def run(self) -> None:
-        """Watch until cancelled, then end its own tasks. The store keeps the registered drivers."""
+        """Watch until cancelled, then end the watcher's tasks. The store keeps the registered drivers."""
         try:
             while True:
-                await self._compare(await asyncio.to_thread(_sockets, self._folder))
-                await asyncio.sleep(_PERIOD)
+                await self._sync_sockets(await asyncio.to_thread(_find_sockets, self._folder))
+                await asyncio.sleep(_PERIOD_SECONDS)
         finally:
             tasks = [task for _, task in self._attempts.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _compare(self, found: dict[Path, _Stamp]) -> None:
+    async def _sync_sockets(self, found: dict[Path, _SocketId]) -> None:
         for path, (stamp, task) in list(self._attempts.items()):
             if found.get(path) != stamp:
                 del self._attempts[path]
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-                await self._forget(path)
+                await self._deregister(path)
         for path in found.keys() - self._attempts.keys():
-            task = asyncio.create_task(self._until_registered(path), name=f"register {path.name}")
+            task = asyncio.create_task(self._retry_registration(path), name=f"register {path.name}")
             self._attempts[path] = (found[path], task)
 
-    async def _forget(self, path: Path) -> None:
+    async def _deregister(self, path: Path) -> None:
         if registered := self._registered.pop(path, None):
             await self._store.deregister(*registered)
 
-    async def _until_registered(self, path: Path) -> None:
-        wait = _FIRST_RETRY
+    async def _retry_registration(self, path: Path) -> None:
+        wait = _MIN_RETRY_SECONDS
         while True:
             try:
                 await self._register(path)
             except DraError as error:
-                _log.warning("registration of %s: %s", path, error)
+                _log.warning("registration socket %s: %s", path, error)
             except (grpc.aio.AioRpcError, TimeoutError) as error:
-                _log.warning("registration of %s: no answer: %s", path, error)
+                _log.warning("registration socket %s: no answer: %s", path, error)
             else:
                 return
             await asyncio.sleep(wait)
-            wait = min(2 * wait, _LAST_RETRY)
+            wait = min(2 * wait, _MAX_RETRY_SECONDS)
 
     async def _register(self, path: Path) -> None:
-        """Make one attempt and notify the driver of success or the reason of a refusal.
+        """Make one attempt to register, and notify the driver of success or the reason for a rejection.
 
         Raises:
             DraError: the driver can't be used.
-            AioRpcError, TimeoutError: it did not answer.
+            AioRpcError, TimeoutError: the driver did not answer.
         """
         async with grpc.aio.insecure_channel(f"unix:{path}", options=CHANNEL_OPTIONS) as channel:
             async with asyncio.timeout(_CONNECT_SECONDS):
@@ -104,17 +107,17 @@ class RegistryWatcher:
             info = await stub.GetInfo(registration_v1.InfoRequest(), timeout=_INFO_SECONDS)
             endpoint = info.endpoint or str(path)
             try:
-                self._enter(path, info, endpoint)
+                self._add_to_store(path, info, endpoint)
             except DraError as error:
                 await _notify(stub, str(error))
                 raise
             try:
                 await _notify(stub, "")
             except grpc.aio.AioRpcError:
-                await self._forget(path)
+                await self._deregister(path)
                 raise
 
-    def _enter(self, path: Path, info: registration_v1.PluginInfo, endpoint: str) -> None:
+    def _add_to_store(self, path: Path, info: registration_v1.PluginInfo, endpoint: str) -> None:
         if info.type != _PLUGIN_TYPE:
             raise DraError(
                 f"RegisterPlugin error -- no handler registered for plugin type: {info.type} at socket {path}"
@@ -136,9 +139,9 @@ async def _notify(stub: registration_v1_grpc.RegistrationStub, error: str) -> No
     await stub.NotifyRegistrationStatus(status, timeout=_NOTIFY_SECONDS)
 
 
-def _sockets(folder: Path) -> dict[Path, _Stamp]:
+def _find_sockets(folder: Path) -> dict[Path, _SocketId]:
     """Return the sockets in a folder and its subfolders, except names that begin with a dot."""
-    found: dict[Path, _Stamp] = {}
+    found: dict[Path, _SocketId] = {}
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
@@ -146,7 +149,7 @@ def _sockets(folder: Path) -> dict[Path, _Stamp]:
             try:
                 status = path.lstat()
             except OSError:
-                continue  # gone again
+                continue  # the socket is gone again
             if stat.S_ISSOCK(status.st_mode) and not name.startswith("."):
-                found[path] = _Stamp(status.st_ino, status.st_mtime_ns)
+                found[path] = _SocketId(status.st_ino, status.st_mtime_ns)
     return found

@@ -1,4 +1,4 @@
-"""Chooses the gRPC services of a driver that the kubelet uses, from the list at registration."""
+"""Chooses the gRPC services of a driver from the list that the driver sends at registration."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _HEALTH: Final = (HEALTH_V1, HEALTH_V1ALPHA1)
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The chosen services: `dra` for prepare and unprepare; `health`, empty when the driver has none."""
+    """The chosen services: `dra` for prepare and unprepare; `health`, which is empty if the driver has none."""
 
     dra: str
     health: str
@@ -29,7 +29,7 @@ def choose_services(driver: str, endpoint: str, offered: Sequence[str]) -> Servi
     """Return the first known DRAPlugin service of the driver's list, and the newest health service.
 
     Raises:
-        DraError: there is no usable one; the message is the kubelet's.
+        DraError: the list has no usable service. The message is the real kubelet's message.
     """
     where = f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}"
     if not offered:
@@ -37,11 +37,11 @@ def choose_services(driver: str, endpoint: str, offered: Sequence[str]) -> Servi
     dra = next((service for service in offered if service in _DRA), "")
     if not dra:
         raise DraError(
-            f"{where}: none of services supported by the plugin ({_quoted(offered)}) "
-            f"are supported by the kubelet ({_quoted(_DRA)})"
+            f"{where}: none of services supported by the plugin ({_quote(offered)}) "
+            f"are supported by the kubelet ({_quote(_DRA)})"
         )
     return Services(dra, next((service for service in _HEALTH if service in offered), ""))
 
 
-def _quoted(names: Sequence[str]) -> str:
+def _quote(names: Sequence[str]) -> str:
     return "[" + " ".join(f'"{name}"' for name in names) + "]"

@@ -1,4 +1,4 @@
-"""Deletes a node's ResourceSlices when their driver is absent."""
+"""Deletes a node's ResourceSlices when the driver is absent."""
 
 import asyncio
 import logging
@@ -14,16 +14,16 @@ _log = logging.getLogger(__name__)
 
 
 async def wipe_slices(client: Client, node: str, driver: str = "") -> None:
-    """Delete the node's ResourceSlices, or those of one driver. Retries until it succeeds.
+    """Delete the node's ResourceSlices, or only the slices of one driver. Retries until it succeeds.
 
-    A second run deletes the remaining slices. It may delete slices that a driver has published meanwhile, as
-    the kubelet does: drivers publish again.
+    A second call deletes the remaining slices. Like the real kubelet, it may delete slices that a driver has
+    published in the meantime. The driver then publishes them again.
     """
     fields = f"spec.nodeName={node}" + (f",spec.driver={driver}" if driver else "")
     backoff = Backoff(1.0, 300.0)
     while True:
         try:
-            # The Node comes first: without it the node's user has no permission to read slices.
+            # The Node must exist first. Without it, the node's user has no permission to read slices.
             await client.get(NODES, node, into=bytes)
             for found in (await client.list(SLICES, into=ResourceSlice, fields=fields)).items:
                 meta = found.metadata

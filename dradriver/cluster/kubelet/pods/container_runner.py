@@ -1,4 +1,4 @@
-"""The containers of one pod on this machine: starts, watches and stops them."""
+"""Starts, watches and stops the containers of one pod on this machine."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from dradriver.cluster.kubelet.pods.container_state import ContainerState
-from dradriver.cluster.kubelet.pods.expansion import argv_of, env_of
+from dradriver.cluster.kubelet.pods.expansion import expand_argv, expand_env
 from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.cluster.runtime import ContainerSpec, ContainerStartError, Runtime
 from dradriver.cluster.runtime import RunningContainer as Started
@@ -20,7 +20,7 @@ __all__ = ["ContainerRunner", "remove_folders"]
 
 _log = logging.getLogger(__name__)
 
-_NAMED: Final = 2
+_LISTED_DEVICES: Final = 2
 _STARTING: Final = frozenset({"CreateContainerError", "RunContainerError"})
 
 
@@ -29,7 +29,7 @@ class ContainerRunner:
 
     Attributes:
         states: the containers by name.
-        folder: the logs; the runtime's own files are below it while a container runs.
+        folder: the folder with the logs. While a container runs, the runtime's own files are below this folder.
     """
 
     def __init__(
@@ -41,16 +41,16 @@ class ContainerRunner:
         owner: str,
         cdi_folder: Path,
         restart_delay: float,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.folder = folder
-        self.states = _initial(pod)
+        self.states = _read_states(pod)
         self._pod = pod
         self._runtime = runtime
         self._owner = owner
         self._cdi_folder = cdi_folder
         self._restart_delay = restart_delay
-        self._changed = changed
+        self._on_change = on_change
         self._running: dict[str, tuple[Started, asyncio.Task[None]]] = {}
 
     @property
@@ -58,24 +58,24 @@ class ContainerRunner:
         """Return whether a container runs."""
         return bool(self._running)
 
-    def log_of(self, name: str) -> Path:
+    def get_log(self, name: str) -> Path:
         """Return the log of a container's current or latest run."""
         return self._log(name, self.states[name].restarts)
 
-    def waiting(self, reason: str, message: str) -> None:
-        """Set all containers that have not run yet to waiting, with the same reason."""
+    def set_waiting(self, reason: str, message: str) -> None:
+        """Set all containers that have not run yet to waiting, with this reason."""
         for name, state in self.states.items():
-            self.states[name] = state.waits(reason, message)
+            self.states[name] = state.to_waiting(reason, message)
 
     async def start(self, container: Container, cdi_devices: tuple[str, ...]) -> None:
         """Start a container and record success or failure in its state.
 
         Raises:
-            ContainerStartError: it failed.
+            ContainerStartError: the container could not be started.
         """
         name = container.name
         state = self.states[name]
-        env = env_of(container)
+        env = expand_env(container)
         spec = ContainerSpec(
             id=f"k8s-{name}-{self._pod.metadata.uid}-{state.attempt}",
             owner=self._owner,
@@ -83,7 +83,7 @@ class ContainerRunner:
             log=self._log(name, state.attempt),
             cdi_folder=self._cdi_folder,
             cdi_devices=cdi_devices,
-            argv=argv_of(container, env),
+            argv=expand_argv(container, env),
             env=env,
             working_dir=container.working_dir,
             image=container.image,
@@ -93,11 +93,11 @@ class ContainerRunner:
             await asyncio.to_thread(spec.folder.mkdir, parents=True, exist_ok=True)
             started = await self._runtime.start(spec)
         except OSError as error:
-            await self._failed(state, spec, ContainerStartError("CreateContainerError", str(error)))
+            await self._record_failure(state, spec, ContainerStartError("CreateContainerError", str(error)))
         except ContainerStartError as error:
-            await self._failed(state, spec, error)
+            await self._record_failure(state, spec, error)
         else:
-            self.states[name] = state.runs(started.id, _now())
+            self.states[name] = state.to_running(started.id, _now())
             watch = asyncio.create_task(self._watch(name, started, spec.folder), name=f"container {spec.id}")
             self._running[name] = (started, watch)
 
@@ -114,13 +114,18 @@ class ContainerRunner:
     def _log(self, name: str, attempt: int) -> Path:
         return self.folder / name / f"{attempt}.log"
 
-    async def _failed(self, state: ContainerState, spec: ContainerSpec, error: ContainerStartError) -> None:
+    async def _record_failure(
+        self, state: ContainerState, spec: ContainerSpec, error: ContainerStartError
+    ) -> None:
         await asyncio.to_thread(shutil.rmtree, spec.folder, ignore_errors=True)
         if error.reason in _STARTING and spec.cdi_devices and spec.cdi_devices[0] not in str(error):
-            # A runtime's message about a mount or device node names neither driver nor claim.
-            named = ", ".join(spec.cdi_devices[:_NAMED]) + (", ..." if len(spec.cdi_devices) > _NAMED else "")
+            # If a runtime reports an error of a mount or device node, its message names neither the driver nor
+            # the claim.
+            named = ", ".join(spec.cdi_devices[:_LISTED_DEVICES]) + (
+                ", ..." if len(spec.cdi_devices) > _LISTED_DEVICES else ""
+            )
             error = ContainerStartError(error.reason, f"{error} (with the CDI devices {named})")
-        self.states[state.name] = state.fails_to_start(
+        self.states[state.name] = state.to_start_failure(
             error.reason, str(error), time.monotonic(), self._restart_delay
         )
         raise error
@@ -128,10 +133,10 @@ class ContainerRunner:
     async def _watch(self, name: str, started: Started, folder: Path) -> None:
         code = await started.wait()
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        self.states[name] = self.states[name].ends(code, _now(), time.monotonic(), self._restart_delay)
+        self.states[name] = self.states[name].to_terminated(code, _now(), time.monotonic(), self._restart_delay)
         del self._running[name]
         _log.info("container %s of pod %s ended with exit code %d", name, self._pod.ref, code)
-        self._changed()
+        self._on_change()
 
 
 def remove_folders(parent: Path, kept: Set[str]) -> None:
@@ -141,8 +146,8 @@ def remove_folders(parent: Path, kept: Set[str]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _initial(pod: NodePod) -> dict[str, ContainerState]:
-    """Return the containers' states from the pod's status: an earlier run of the kubelet may have run them."""
+def _read_states(pod: NodePod) -> dict[str, ContainerState]:
+    """Return the containers' states from the pod's status, which an earlier run of the kubelet may have set."""
     reported: Mapping[str, Mapping[str, object]] = {
         str(status.get("name")): status
         for status in [*pod.status.init_container_statuses, *pod.status.container_statuses]

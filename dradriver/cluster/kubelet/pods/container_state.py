@@ -1,4 +1,4 @@
-"""The state of one container of a pod, and its transitions, as pure values."""
+"""The state of one container of a pod, and pure functions for its transitions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,11 +9,11 @@ from typing import Any, Final
 from dradriver.model.core.workload import Container
 from dradriver.model.encoding.codec import rfc3339
 
-__all__ = ["ContainerState", "Ending", "Stage"]
+__all__ = ["ContainerExit", "ContainerState", "Stage"]
 
-_LONGEST_BACKOFF: Final = 300.0
+_MAX_BACKOFF_SECONDS: Final = 300.0
 _HEALTHY_SECONDS: Final = 600.0
-"""A container that ran this long starts with a new backoff."""
+"""If a container ran for this many seconds, its next restart begins with a new backoff."""
 
 
 class Stage(StrEnum):
@@ -25,7 +25,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ContainerExit:
     """How a run of a container ended."""
 
     exit_code: int
@@ -52,13 +52,13 @@ class ContainerState:
     Attributes:
         name: the container's name in the pod.
         stage: waiting, running or terminated.
-        reason, message: why it waits.
-        container_id: of the current or latest run, as the API writes it.
+        reason, message: why the container waits.
+        container_id: container ID of the current or latest run, in the form of the API.
         started: when the current run began.
-        ending: how the latest run ended; for a waiting or running container, how the run before ended.
+        last_exit: how the latest run ended; for a waiting or running container, how the previous run ended.
         restarts: number of runs after the first.
         delay: seconds to wait after the next failure.
-        not_before: the earliest time of its next start, in seconds of the caller's clock.
+        not_before: the earliest time of the next start, in seconds of the caller's clock.
     """
 
     name: str
@@ -67,30 +67,33 @@ class ContainerState:
     message: str = ""
     container_id: str = ""
     started: datetime | None = None
-    ending: Ending | None = None
+    last_exit: ContainerExit | None = None
     restarts: int = 0
     delay: float = 0.0
     not_before: float = 0.0
 
-    def waits(self, reason: str, message: str) -> "ContainerState":
-        """Return the state of a container that waits for another component, unchanged if it has run already."""
-        if self.stage is not Stage.WAITING or self.ending is not None:
+    def to_waiting(self, reason: str, message: str) -> "ContainerState":
+        """Return the state with the reason why the first run has to wait; unchanged if a run has begun."""
+        if self.stage is not Stage.WAITING or self.last_exit is not None:
             return self
         return replace(self, reason=reason, message=message)
 
-    def runs(self, container_id: str, now: datetime) -> "ContainerState":
-        """Return the state after a start. A run after another one counts as a restart."""
+    def to_running(self, container_id: str, now: datetime) -> "ContainerState":
+        """Return the state after a start. Each run after the first counts as a restart."""
         return replace(self, stage=Stage.RUNNING, container_id=container_id, started=now, restarts=self.attempt)
 
     @property
     def attempt(self) -> int:
-        """The number of the next run, 0 for the first."""
-        return self.restarts + 1 if self.ending is not None else self.restarts
+        """The number of the next run; 0 for the first run."""
+        return self.restarts + 1 if self.last_exit is not None else self.restarts
 
-    def ends(self, exit_code: int, now: datetime, clock: float, first_delay: float) -> "ContainerState":
+    def to_terminated(
+        self, exit_code: int, now: datetime, clock: float, first_delay: float
+    ) -> "ContainerState":
         """Return the state after the end of a run.
 
-        The first restart is immediate. Each later one waits twice as long as the one before.
+        The first restart is immediate. The wait before each later restart doubles, up to a limit. After a long
+        run, the next restart is immediate again.
         """
         ran = (now - self.started).total_seconds() if self.started else 0.0
         delay = 0.0 if ran >= _HEALTHY_SECONDS else self.delay
@@ -98,12 +101,12 @@ class ContainerState:
         return replace(
             self,
             stage=Stage.TERMINATED,
-            ending=Ending(exit_code, reason, self.started, now, self.container_id),
-            delay=min(max(2 * delay, first_delay), _LONGEST_BACKOFF),
+            last_exit=ContainerExit(exit_code, reason, self.started, now, self.container_id),
+            delay=min(max(2 * delay, first_delay), _MAX_BACKOFF_SECONDS),
             not_before=clock + delay,
         )
 
-    def fails_to_start(self, reason: str, message: str, clock: float, first_delay: float) -> "ContainerState":
+    def to_start_failure(self, reason: str, message: str, clock: float, first_delay: float) -> "ContainerState":
         """Return the state after a run that could not start."""
         delay = max(self.delay, first_delay)
         return replace(
@@ -111,18 +114,18 @@ class ContainerState:
             stage=Stage.WAITING,
             reason=reason,
             message=message,
-            delay=min(2 * delay, _LONGEST_BACKOFF),
+            delay=min(2 * delay, _MAX_BACKOFF_SECONDS),
             not_before=clock + delay,
         )
 
-    def vanishes(self, now: datetime) -> "ContainerState":
-        """Return the state of a container that an earlier run of the kubelet left running, and that is gone."""
+    def to_lost(self, now: datetime) -> "ContainerState":
+        """Return the state of a container that ran during an earlier run of the kubelet and is gone now."""
         message = "The container could not be located when the pod was terminated"
-        ending = Ending(137, "ContainerStatusUnknown", self.started, now, self.container_id, message)
-        return replace(self, stage=Stage.TERMINATED, ending=ending)
+        last_exit = ContainerExit(137, "ContainerStatusUnknown", self.started, now, self.container_id, message)
+        return replace(self, stage=Stage.TERMINATED, last_exit=last_exit)
 
     def status(self, container: Container, *, restarting: bool) -> dict[str, Any]:
-        """Return its `ContainerStatus`.
+        """Return the container's `ContainerStatus`.
 
         Args:
             container: the container's specification.
@@ -141,15 +144,15 @@ class ContainerState:
         }
         if self.container_id:
             status["containerID"] = self.container_id
-        if self.ending is not None and (self.stage is not Stage.TERMINATED or restarting):
-            status["lastState"] = {"terminated": self.ending.status()}
+        if self.last_exit is not None and (self.stage is not Stage.TERMINATED or restarting):
+            status["lastState"] = {"terminated": self.last_exit.status()}
         return status
 
     def _state(self, *, restarting: bool) -> dict[str, Any]:
         if self.stage is Stage.RUNNING:
             return {"running": {"startedAt": rfc3339(self.started)} if self.started else {}}
-        if self.stage is Stage.TERMINATED and not restarting and self.ending is not None:
-            return {"terminated": self.ending.status()}
+        if self.stage is Stage.TERMINATED and not restarting and self.last_exit is not None:
+            return {"terminated": self.last_exit.status()}
         reason, message = self.reason, self.message
         if self.stage is Stage.TERMINATED:
             reason, message = "CrashLoopBackOff", f"back-off restarting failed container {self.name}"
@@ -161,29 +164,29 @@ class ContainerState:
         base = cls(name=name, restarts=int(status.get("restartCount", 0)))
         last = status.get("lastState", {}).get("terminated")
         if last:
-            base = replace(base, ending=_ending(last))
+            base = replace(base, last_exit=_parse_exit(last))
         base = replace(base, container_id=str(status.get("containerID", "")))
         state = status.get("state", {})
         if terminated := state.get("terminated"):
-            return replace(base, stage=Stage.TERMINATED, ending=_ending(terminated))
+            return replace(base, stage=Stage.TERMINATED, last_exit=_parse_exit(terminated))
         if "running" in state:
-            started = _moment(state["running"].get("startedAt"))
-            return replace(base, started=started).vanishes(now)
-        if base.ending is not None:
+            started = _parse_time(state["running"].get("startedAt"))
+            return replace(base, started=started).to_lost(now)
+        if base.last_exit is not None:
             return replace(base, stage=Stage.TERMINATED)
         return base
 
 
-def _ending(status: Mapping[str, Any]) -> Ending:
-    return Ending(
+def _parse_exit(status: Mapping[str, Any]) -> ContainerExit:
+    return ContainerExit(
         int(status.get("exitCode", 0)),
         str(status.get("reason", "")),
-        _moment(status.get("startedAt")),
-        _moment(status.get("finishedAt")),
+        _parse_time(status.get("startedAt")),
+        _parse_time(status.get("finishedAt")),
         str(status.get("containerID", "")),
         str(status.get("message", "")),
     )
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None

@@ -1,4 +1,4 @@
-"""`$(NAME)` in commands, arguments and variables, as the kubelet expands it."""
+"""Expands `$(NAME)` in commands, arguments and variables, as the kubelet does."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Final
 
 from dradriver.model.core.workload import Container
 
-__all__ = ["argv_of", "env_of", "expand"]
+__all__ = ["expand", "expand_argv", "expand_env"]
 
 _REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
 
@@ -22,14 +22,14 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replacement, text)
 
 
-def env_of(container: Container) -> dict[str, str]:
-    """Return the container's variables; each may refer to those before it."""
+def expand_env(container: Container) -> dict[str, str]:
+    """Return the container's variables. Each variable may refer to the variables before it."""
     env: dict[str, str] = {}
     for variable in container.env:
         env[variable.name] = expand(variable.value, env)
     return env
 
 
-def argv_of(container: Container, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return command and arguments; empty when the pod gives neither."""
+def expand_argv(container: Container, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return command and arguments; empty if the pod specifies neither."""
     return tuple(expand(word, env) for word in [*container.command, *container.args])

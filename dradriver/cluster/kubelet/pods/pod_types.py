@@ -9,7 +9,7 @@ __all__ = ["NodePod", "NodePodStatus"]
 
 
 class NodePodStatus(PodStatus, frozen=True, kw_only=True):
-    """A pod's status with what an earlier run of the kubelet wrote."""
+    """A pod's status, with the fields that an earlier run of the kubelet wrote."""
 
     start_time: datetime | None = None
     init_container_statuses: list[dict[str, Any]] = []

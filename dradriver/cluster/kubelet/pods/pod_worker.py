@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from dradriver.cluster.kubelet.claims.health import HealthCache
 from dradriver.cluster.kubelet.claims.manager import ClaimManager
-from dradriver.cluster.kubelet.claims.resource_status import resource_statuses
+from dradriver.cluster.kubelet.claims.resource_status import build_resource_statuses
 from dradriver.cluster.kubelet.plugins.plugin_store import NotRegisteredError
 from dradriver.cluster.kubelet.pods.container_runner import ContainerRunner
 from dradriver.cluster.kubelet.pods.pod_plan import ContainerPlan, PodFacts, PodStep, next_step, plan_containers
-from dradriver.cluster.kubelet.pods.pod_status import pod_status
+from dradriver.cluster.kubelet.pods.pod_status import build_pod_status
 from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.cluster.kubelet.timings import Timings
 from dradriver.cluster.runtime import ContainerStartError, Runtime
@@ -46,10 +46,10 @@ class NodeTools:
 
 
 class PodWorker:
-    """The worker of one pod. `run()` returns when nothing of the pod is left on the node.
+    """The worker of one pod. `run()` returns when the node has no containers or claims of the pod left.
 
     If the process is killed at any point, the worker of the next kubelet begins with the reported status and
-    the claims in the checkpoint. The containers have been ended before it starts.
+    the claims in the checkpoint. The kubelet ends the remaining containers before the worker starts.
     """
 
     def __init__(self, tools: NodeTools, pod: NodePod) -> None:
@@ -60,7 +60,7 @@ class PodWorker:
         self._finished = pod.finished
         self._failed: tuple[PodStep, float] | None = None
         self._published: dict[str, Any] = {}
-        self._unreported = False
+        self._needs_report = False
         self._wake = asyncio.Event()
         meta = pod.metadata
         self.containers = ContainerRunner(
@@ -70,88 +70,88 @@ class PodWorker:
             owner=tools.owner,
             cdi_folder=tools.cdi_folder,
             restart_delay=tools.timings.restart,
-            changed=self._wake.set,
+            on_change=self._wake.set,
         )
 
     def update(self, pod: NodePod | None) -> None:
         """Use a newer version of the pod; None if its object is gone."""
         self._exists = pod is not None
         # The answer to the worker's last write may be newer than the version from the watch.
-        if pod is not None and _version(pod) >= _version(self.pod):
+        if pod is not None and _get_version(pod) >= _get_version(self.pod):
             self.pod = pod
         self._wake.set()
 
-    def look_again(self) -> None:
-        """Wake the worker: an event that the pod may wait for has happened."""
+    def retry_now(self) -> None:
+        """Wake the worker, because an event for which the pod may wait has happened."""
         self._failed = None
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until the pod is gone. When cancelled, end the containers and leave the claims."""
+        """Work until the pod is gone. If cancelled, end the containers and leave the claims prepared."""
         try:
             while await self._advance():
                 pass
         finally:
-            # Shielded: a second cancellation must not leave containers behind.
+            # The call is shielded, because a second cancellation must not leave containers behind.
             await asyncio.shield(self.containers.stop(self._tools.timings.stop_grace))
 
     async def _advance(self) -> bool:
-        """Execute one step, or wait for an event. Return False when nothing is left to do."""
+        """Execute one step, or wait for an event. Return False if no work is left."""
         self._wake.clear()
-        plan = self._plan()
-        step = next_step(self._facts(plan))
+        plan = self._make_plan()
+        step = next_step(self._collect_facts(plan))
         if step is PodStep.DONE:
             await self.containers.remove()
             return False
-        if step is PodStep.WAIT or self._pause(step) > 0:
+        if step is PodStep.WAIT or self._retry_delay(step) > 0:
             await self._report(plan)
-            await self._wait(self._pause(step), plan)
+            await self._wait(self._retry_delay(step), plan)
         else:
-            await self._do(step, plan)
-            await self._report(self._plan())
+            await self._execute(step, plan)
+            await self._report(self._make_plan())
         return True
 
-    def _plan(self) -> ContainerPlan:
+    def _make_plan(self) -> ContainerPlan:
         return plan_containers(self.pod.spec, self.containers.states, time.monotonic())
 
     @property
-    def _leaving(self) -> bool:
+    def _terminating(self) -> bool:
         return not self._exists or self.pod.metadata.deletion_timestamp is not None
 
-    def _facts(self, plan: ContainerPlan) -> PodFacts:
+    def _collect_facts(self, plan: ContainerPlan) -> PodFacts:
         return PodFacts(
-            leaving=self._leaving,
+            terminating=self._terminating,
             exists=self._exists,
             running=self.containers.running,
-            settled=plan.settled or self._finished,
-            holds_claims=self._tools.claims.holds(self.pod.metadata.uid),
+            completed=plan.completed or self._finished,
+            has_claims=self._tools.claims.has_claims(self.pod.metadata.uid),
             prepared=self._prepared,
-            due=bool(plan.start),
+            has_due_containers=bool(plan.start),
         )
 
-    def _pause(self, step: PodStep) -> float:
-        """Return the seconds until the retry of this failed step."""
+    def _retry_delay(self, step: PodStep) -> float:
+        """Return the seconds until this failed step is retried."""
         if self._failed is None or self._failed[0] is not step:
             return 0.0
         return max(0.0, self._failed[1] - time.monotonic())
 
-    async def _wait(self, pause: float, plan: ContainerPlan) -> None:
+    async def _wait(self, delay: float, plan: ContainerPlan) -> None:
         limits = [self._tools.timings.resync]
-        if pause:
-            limits.append(pause)
-        if self._unreported:
+        if delay:
+            limits.append(delay)
+        if self._needs_report:
             limits.append(self._tools.timings.retry)
-        if plan.look_again is not None:
-            limits.append(max(0.0, plan.look_again - time.monotonic()))
+        if plan.next_check is not None:
+            limits.append(max(0.0, plan.next_check - time.monotonic()))
         with suppress(TimeoutError):
             async with asyncio.timeout(min(limits)):
                 await self._wake.wait()
 
-    async def _do(self, step: PodStep, plan: ContainerPlan) -> None:
+    async def _execute(self, step: PodStep, plan: ContainerPlan) -> None:
         try:
             match step:
                 case PodStep.STOP:
-                    await self.containers.stop(self._grace())
+                    await self.containers.stop(self._get_grace_seconds())
                 case PodStep.UNPREPARE:
                     await self._unprepare()
                 case PodStep.REMOVE:
@@ -167,7 +167,7 @@ class PodWorker:
         else:
             self._failed = None
 
-    def _grace(self) -> float:
+    def _get_grace_seconds(self) -> float:
         meta, spec = self.pod.metadata, self.pod.spec
         if not self._exists:
             return 0.0
@@ -178,22 +178,24 @@ class PodWorker:
 
     async def _prepare(self) -> None:
         try:
-            await self._unless_leaving(self._tools.claims.prepare(self.pod))
+            await self._run_unless_terminating(self._tools.claims.prepare(self.pod))
         except DraError as error:
             message = f"Failed to prepare dynamic resources: prepare dynamic resources: {error}"
-            self.containers.waiting("ContainerCreating", message)
-            await self._event("Warning", "FailedPrepareDynamicResources", message)
+            self.containers.set_waiting("ContainerCreating", message)
+            await self._emit_event("Warning", "FailedPrepareDynamicResources", message)
             raise
-        if self._leaving:
+        if self._terminating:
             return
         self._prepared = True
-        self.containers.waiting("PodInitializing" if self.pod.spec.init_containers else "ContainerCreating", "")
+        self.containers.set_waiting(
+            "PodInitializing" if self.pod.spec.init_containers else "ContainerCreating", ""
+        )
 
-    async def _unless_leaving(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for the work, or cancel it when the pod is deleted meanwhile."""
+    async def _run_unless_terminating(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for the work. If the pod is deleted in the meantime, cancel the work."""
         task = asyncio.create_task(work, name=f"prepare {self.pod.ref}")
         try:
-            while not task.done() and not self._leaving:
+            while not task.done() and not self._terminating:
                 self._wake.clear()
                 woken = asyncio.create_task(self._wake.wait())
                 await asyncio.wait({task, woken}, return_when=asyncio.FIRST_COMPLETED)
@@ -208,27 +210,27 @@ class PodWorker:
     async def _unprepare(self) -> None:
         meta = self.pod.metadata
         await self._tools.claims.unprepare(meta.uid, meta.namespace)
-        # The claims are unprepared. The pod is ending and never prepares again.
+        # The claims are already unprepared. The pod is ending, so it never prepares them again.
         self._prepared = False
 
     async def _start(self, plan: ContainerPlan) -> None:
         containers = {each.name: each for each in [*self.pod.spec.init_containers, *self.pod.spec.containers]}
         for name in plan.start:
             container = containers[name]
-            if notice := await self._tools.runtime.notice(container.image):
-                await self._event("Normal", "ImageNotUsed", notice)
+            if notice := await self._tools.runtime.describe_image_use(container.image):
+                await self._emit_event("Normal", "ImageNotUsed", notice)
             try:
                 await self.containers.start(container, self._tools.claims.cdi_devices(self.pod, container))
             except ContainerStartError as error:
                 _log.warning("pod %s: container %s: %s", self.pod.ref, name, error)
-                await self._event("Warning", "Failed", f"Error: {error}")
+                await self._emit_event("Warning", "Failed", f"Error: {error}")
             else:
-                await self._event("Normal", "Started", f"Started container {name}")
+                await self._emit_event("Normal", "Started", f"Started container {name}")
 
     async def _remove(self, plan: ContainerPlan) -> None:
         """Write the last status, then delete the object.
 
-        If the process dies in between, the next run deletes the object.
+        If the process dies between the write and the deletion, the next run deletes the object.
         """
         await self._report(plan)
         meta = self.pod.metadata
@@ -236,16 +238,19 @@ class PodWorker:
         self._exists = False
 
     async def _report(self, plan: ContainerPlan) -> None:
-        """Write the status if it has changed since the last write. A failure is retried at the next check."""
+        """Write the status if it has changed since the last write.
+
+        If the write fails, it is retried at the next check.
+        """
         if not self._exists or self._finished:
             return
-        facts = self._facts(plan)
-        status = pod_status(
+        facts = self._collect_facts(plan)
+        status = build_pod_status(
             self.pod,
             self.containers.states,
             plan,
-            finished=not facts.running and not facts.holds_claims,
-            resources=self._resources,
+            finished=not facts.running and not facts.has_claims,
+            resources=self._build_resources,
             now=datetime.now(UTC),
         )
         if status == self._published:
@@ -257,22 +262,22 @@ class PodWorker:
                 PODS, meta.name, meta.namespace, body, PatchKind.STRATEGIC, into=NodePod, subresource="status"
             )
         except (NotFound, Conflict):
-            # Deleted, or another pod with the same name: the watch reports it.
+            # The pod was deleted, or another pod has its name. The watch reports either event.
             self._published = status
         except DraError as error:
             _log.warning("pod %s: status: %s", self.pod.ref, error)
-            self._unreported = True
+            self._needs_report = True
         else:
             self._published = status
-            self._unreported = False
+            self._needs_report = False
             if self.pod.metadata.uid == written.metadata.uid:
                 self.pod = written
             self._finished = written.finished
 
-    def _resources(self, container: Container) -> list[dict[str, Any]]:
-        return resource_statuses(self.pod, container, self._tools.claims, self._tools.health)
+    def _build_resources(self, container: Container) -> list[dict[str, Any]]:
+        return build_resource_statuses(self.pod, container, self._tools.claims, self._tools.health)
 
-    async def _event(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    async def _emit_event(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         meta = self.pod.metadata
         regarding = ObjectReference(
             api_version="v1", kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid
@@ -280,6 +285,6 @@ class PodWorker:
         await self._tools.events.emit(regarding, kind, reason, message)
 
 
-def _version(pod: NodePod) -> int:
+def _get_version(pod: NodePod) -> int:
     version = pod.metadata.resource_version
     return int(version) if version.isdigit() else 0

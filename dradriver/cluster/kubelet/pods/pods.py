@@ -1,4 +1,4 @@
-"""All pods of the node: a worker for each, unprepare for pods that are gone, and logs."""
+"""Manages all pods of the node: runs their workers, unprepares claims of deleted pods, finds logs."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class PodManager:
-    """Follows the pods that are bound to the node: `run()` until cancelled, then no container is left."""
+    """Runs the pods that are bound to the node. `run()` runs until cancelled, then ends all containers."""
 
     def __init__(self, tools: NodeTools, node: str) -> None:
         self._tools = tools
@@ -33,15 +33,15 @@ class PodManager:
         try:
             async with Cache(self._tools.client, PODS, NodePod, fields=fields) as cache:
                 cache.subscribe(lambda _kind, _old, _new: self._changed.set())
-                await cache.synced()
+                await cache.wait_synced()
                 pods = {pod.metadata.uid: pod for pod in cache.items.values()}
                 await asyncio.to_thread(remove_folders, self._tools.pods_folder, set(pods))
-                self._compare(pods)
+                self._sync_workers(pods)
                 reconcile = asyncio.create_task(self._reconcile(), name=f"claims of gone pods of {self._node}")
                 try:
                     while True:
                         self._changed.clear()
-                        self._compare({pod.metadata.uid: pod for pod in cache.items.values()})
+                        self._sync_workers({pod.metadata.uid: pod for pod in cache.items.values()})
                         await self._changed.wait()
                 finally:
                     reconcile.cancel()
@@ -52,14 +52,14 @@ class PodManager:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def look_again(self) -> None:
+    def retry_now(self) -> None:
         """Wake all workers to retry failed steps, because a driver became usable."""
         for worker, _ in self._workers.values():
-            worker.look_again()
+            worker.retry_now()
 
-    def health_changed(self, driver: str, devices: set[tuple[str, str]]) -> None:
-        """Wake the workers of pods with these devices (pool, device) to report their health."""
-        for uid in self._tools.claims.pods_using(driver, devices):
+    def on_health_changed(self, driver: str, devices: set[tuple[str, str]]) -> None:
+        """Wake the workers of pods with these devices (pool, device), so that they report the health."""
+        for uid in self._tools.claims.find_pods(driver, devices):
             if uid in self._workers:
                 self._workers[uid][0].update(self._workers[uid][0].pod)
 
@@ -71,13 +71,13 @@ class PodManager:
         follow: bool,  # noqa: FBT001 - the API server's hook has this form
         tail: int | None,
     ) -> AsyncIterator[bytes]:
-        """Yield the output of a pod's container; with `follow` until the container ends.
+        """Yield the output of a pod's container; with `follow`, until the container ends.
 
         Raises:
-            NotFoundError: there is no such pod on this node, or no such container in it.
+            NotFoundError: the pod is not on this node, or it does not have the container.
             UsageError: the container has not started yet.
         """
-        # If several pods had this name one after the other, the last one counts.
+        # If several pods had this name one after another, the last pod counts.
         workers = [worker for worker, _ in self._workers.values()]
         worker = next((w for w in reversed(workers) if w.pod.ref == f"{namespace}/{pod}"), None)
         if worker is None:
@@ -86,26 +86,26 @@ class PodManager:
         if container not in containers.states:
             raise NotFoundError(f"container {container} is not valid for pod {pod}")
         state = containers.states[container]
-        if state.stage is Stage.WAITING and state.ending is None:
+        if state.stage is Stage.WAITING and state.last_exit is None:
             raise UsageError(f'container "{container}" in pod "{pod}" is waiting to start: {state.reason}')
         attempt = state.restarts
 
-        def more() -> bool:
+        def is_running() -> bool:
             now = containers.states[container]
             return follow and now.stage is Stage.RUNNING and now.restarts == attempt
 
-        return read_log(containers.log_of(container), self._tools.runtime.text_of, tail, more)
+        return read_log(containers.get_log(container), self._tools.runtime.parse_log_line, tail, is_running)
 
-    def _compare(self, present: dict[str, NodePod]) -> None:
+    def _sync_workers(self, present: dict[str, NodePod]) -> None:
         for uid, (worker, task) in list(self._workers.items()):
             if uid not in present:
-                # An ended worker stays in the table until the watch shows that its pod is gone.
+                # An ended worker stays in the table until the watch reports that its pod is gone.
                 if task.done():
                     del self._workers[uid]
                 else:
                     worker.update(None)
             elif task.done() and (error := task.exception()):
-                # A defect of the worker. At the pod's next change, a new worker takes over.
+                # The worker has a defect. At the pod's next change, a new worker is started.
                 _log.error("worker of pod %s failed", worker.pod.ref, exc_info=error)
                 del self._workers[uid]
                 del present[uid]
@@ -119,13 +119,13 @@ class PodManager:
                 self._workers[uid] = (worker, task)
 
     async def _reconcile(self) -> None:
-        """Unprepare claims of pods that have no worker because they went away while the kubelet was down."""
+        """Unprepare claims of pods without a worker: they were deleted while the kubelet was not running."""
         while True:
-            for namespace, uid in self._tools.claims.inactive(set(self._workers)):
+            for namespace, uid in self._tools.claims.list_inactive_pods(set(self._workers)):
                 try:
                     await self._tools.claims.unprepare(uid, namespace)
                 except NotRegisteredError:
-                    pass  # already logged
+                    pass  # the error is already logged
                 except DraError as error:
-                    _log.warning("claims of a pod that is gone (%s): %s", uid, error)
+                    _log.warning("claims of deleted pod with UID %s can't be unprepared yet: %s", uid, error)
             await asyncio.sleep(self._tools.timings.reconcile)

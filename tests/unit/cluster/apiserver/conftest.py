@@ -1,4 +1,4 @@
-"""A server of one's own for each test, and a plain HTTP client of it."""
+"""An API server for each test, and a plain HTTP client."""
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from dradriver.cluster.apiserver import ApiServer
-from tests.conformance.apiserver_suite import Api
+from tests.conformance.apiserver.suite import Api
 
 StartServer = Callable[..., Awaitable[ApiServer]]
 Connect = Callable[..., Api]

@@ -1,4 +1,4 @@
-"""Requests as bytes: what no HTTP client would send, and what the server answers."""
+"""Sends requests as raw bytes, which no HTTP client would send, and reads the answers."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ class Raw:
     headers: bytes = b""
 
     def bytes(self, token: bytes) -> bytes:
-        """What is sent; `token` unless the request has one of its own."""
+        """Return the bytes to send, with `token` unless the request has its own."""
         path = self.path if isinstance(self.path, bytes) else self.path.encode()
         head = b"%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" % (self.method.encode(), path)
         head += b"Authorization: Bearer %s\r\n" % (token if self.token is None else self.token)
@@ -36,7 +36,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class Got:
-    """An answer; code 0 for none."""
+    """An answer; code 0 if there is none."""
 
     code: int
     body: Any = field(default=None)
@@ -53,7 +53,7 @@ class Got:
 
 
 class RawClient:
-    """Sends requests to a server, each on a connection of its own."""
+    """Sends requests to a server, each on a new connection."""
 
     def __init__(self, server: ApiServer, user: str = "admin") -> None:
         host, port = server.url.removeprefix("https://").split(":")
@@ -62,11 +62,11 @@ class RawClient:
         self._token: str = server.kubeconfig(user)["users"][0]["user"]["token"]
 
     async def send(self, request: Raw) -> Got:
-        """The answer to a request."""
+        """Send a request and return the answer."""
         return await self.send_bytes(request.bytes(self._token.encode()))
 
     async def send_bytes(self, data: bytes) -> Got:
-        """The answer to some bytes."""
+        """Send bytes and return the answer."""
         reader, writer = await asyncio.open_connection(*self._where, ssl=self._context)
         try:
             writer.write(data)

@@ -1,10 +1,10 @@
-"""The door for tests: answers that are wrong, late or missing."""
+"""Injected faults: wrong, late and missing answers."""
 
 import aiohttp
 import pytest
 
 from dradriver.cluster.apiserver import ApiServer, Fault
-from tests.conformance.apiserver_suite import Api, config_map
+from tests.conformance.apiserver.suite import Api, config_map
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -13,27 +13,27 @@ MAPS = "/api/v1/namespaces/default/configmaps"
     ("code", "reason"),
     [(409, "Conflict"), (410, "Expired"), (500, "InternalError"), (503, "ServiceUnavailable")],
 )
-async def test_a_rule_answers_as_often_as_it_says(server: ApiServer, api: Api, code: int, reason: str) -> None:
+async def test_a_rule_applies_to_count_requests(server: ApiServer, api: Api, code: int, reason: str) -> None:
     server.faults.add(Fault("create", "configmaps", code=code, count=2))
     answers = [await api.call("POST", MAPS, config_map("a")) for _ in range(3)]
     assert [each.status for each in answers] == [code, code, 201]
     assert answers[0].json["reason"] == reason
 
 
-async def test_too_many_requests_says_when_to_come_back(server: ApiServer, api: Api) -> None:
+async def test_too_many_requests_has_a_retry_after_header(server: ApiServer, api: Api) -> None:
     server.faults.add(Fault(code=429, retry_after=3))
     answer = await api.call("GET", MAPS)
     assert (answer.status, answer.headers["Retry-After"]) == (429, "3")
 
 
-async def test_a_lost_answer_was_carried_out_all_the_same(server: ApiServer, api: Api) -> None:
+async def test_a_request_with_a_lost_answer_was_executed(server: ApiServer, api: Api) -> None:
     server.faults.add(Fault("create", "configmaps", drop=True, applied=True))
     with pytest.raises(aiohttp.ClientError):
         await api.call("POST", MAPS, config_map("a"))
     assert (await api.call("GET", f"{MAPS}/a")).status == 200
 
 
-async def test_a_dropped_request_was_not(server: ApiServer, api: Api) -> None:
+async def test_a_dropped_request_was_not_executed(server: ApiServer, api: Api) -> None:
     server.faults.add(Fault("create", "configmaps", drop=True))
     with pytest.raises(aiohttp.ClientError):
         await api.call("POST", MAPS, config_map("a"))
@@ -49,7 +49,7 @@ async def test_a_watch_is_cut_after_some_events(server: ApiServer, api: Api) -> 
     assert len(await api.watch(MAPS, 2)) == 2
 
 
-async def test_a_watch_is_told_that_its_past_is_gone(server: ApiServer, api: Api) -> None:
+async def test_a_watch_gets_a_410_event(server: ApiServer, api: Api) -> None:
     server.faults.add(Fault("watch", "configmaps", code=410))
     (event,) = await api.watch(MAPS, 1)
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)

@@ -1,4 +1,4 @@
-"""kill -9 of the process that plays the kubelet, then another one over the same folder."""
+"""kill -9 of the process with the kubelet stand-in, then another one over the same folder."""
 
 import asyncio
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.cluster.runtime.processes import marked
-from tests.conformance.kubelet_embedded import EmbeddedNode
-from tests.conformance.kubelet_lab import Lab
+from dradriver.cluster.runtime.processes import find_processes
+from tests.conformance.kubelet.embedded import EmbeddedNode
+from tests.conformance.kubelet.lab import Lab
 
 SCRIPT = """
 import asyncio, sys
@@ -33,7 +33,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 @asynccontextmanager
 async def kubelet_process(kubeconfig: Path, directory: Path, runtime: str) -> AsyncIterator[int]:
-    """A kubelet in a process of its own, which is killed at the end."""
+    """A kubelet in a separate process, which is killed at the end."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SCRIPT, str(kubeconfig), str(directory), runtime
     )
@@ -65,8 +65,8 @@ async def test_containers_end_and_claims_are_unprepared(lab: Lab, tmp_path: Path
             await lab.pod("pod", "claim", containers=[container])
             await lab.phase("pod", "Running")
         await lab.delete_pod("pod")
-        assert await asyncio.to_thread(marked, mark)
+        assert await asyncio.to_thread(find_processes, mark)
         await node.start()
         await lab.gone("pod")
         assert driver.unprepares == [["claim"]]
-        assert not await asyncio.to_thread(marked, mark)
+        assert not await asyncio.to_thread(find_processes, mark)

@@ -1,4 +1,4 @@
-"""The API server refuses, loses answers or cuts watches; pods and claims get there nevertheless."""
+"""The API server fails, loses answers or cuts watches, and pods and claims still converge."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer, Fault
 from dradriver.kube import NODES
-from tests.conformance.kubelet_embedded import EmbeddedNode
-from tests.conformance.kubelet_lab import Lab
+from tests.conformance.kubelet.embedded import EmbeddedNode
+from tests.conformance.kubelet.lab import Lab
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from tests.conformance.kubelet_lab import Lab
     ],
     ids=str,
 )
-async def test_a_pod_runs_and_goes_in_spite_of(lab: Lab, api: ApiServer, fault: Fault) -> None:
+async def test_a_pod_starts_and_ends_despite(lab: Lab, api: ApiServer, fault: Fault) -> None:
     async with lab.registered() as driver:
         await lab.claim("claim")
         api.faults.add(fault)
@@ -33,7 +33,7 @@ async def test_a_pod_runs_and_goes_in_spite_of(lab: Lab, api: ApiServer, fault: 
         assert driver.unprepares == [["claim"]]
 
 
-async def test_a_claim_that_can_not_be_read_is_read_again(lab: Lab, api: ApiServer) -> None:
+async def test_a_failed_read_of_a_claim_is_retried(lab: Lab, api: ApiServer) -> None:
     await lab.claim("claim")
     await lab.pod("pod", "claim")
     await lab.event("pod", "FailedPrepareDynamicResources", "is not registered")
@@ -43,7 +43,7 @@ async def test_a_claim_that_can_not_be_read_is_read_again(lab: Lab, api: ApiServ
         await lab.phase("pod", "Running")
 
 
-async def test_a_pod_that_can_not_be_removed_is_removed_later(lab: Lab, api: ApiServer) -> None:
+async def test_a_failed_removal_of_a_pod_is_retried(lab: Lab, api: ApiServer) -> None:
     async with lab.registered() as driver:
         await lab.claim("claim")
         await lab.pod("pod", "claim")
@@ -56,7 +56,7 @@ async def test_a_pod_that_can_not_be_removed_is_removed_later(lab: Lab, api: Api
         assert fault.count == 0
 
 
-async def test_a_deleted_node_is_made_again(lab: Lab) -> None:
+async def test_a_deleted_node_is_created_again(lab: Lab) -> None:
     await lab.client.delete(NODES, lab.node.name)
 
     async def there() -> bool:
@@ -66,7 +66,7 @@ async def test_a_deleted_node_is_made_again(lab: Lab) -> None:
     await lab.until("the Node", there)
 
 
-async def test_logs_of_pods_that_went_meanwhile_are_removed(lab: Lab) -> None:
+async def test_logs_of_pods_that_were_deleted_meanwhile_are_removed(lab: Lab) -> None:
     assert isinstance(lab.node, EmbeddedNode)
     pods: Path = lab.node.cdi.parent / "pods"
     (pods / "default_gone_1234" / "main").mkdir(parents=True)
@@ -79,8 +79,8 @@ async def test_logs_of_pods_that_went_meanwhile_are_removed(lab: Lab) -> None:
     await lab.until("removal of logs", gone)
 
 
-async def test_slow_events_hold_up_no_pod(lab: Lab, api: ApiServer) -> None:
-    """The server never takes an event; written one after the other, they would be waited for."""
+async def test_slow_events_block_no_pod(lab: Lab, api: ApiServer) -> None:
+    """The server accepts no event. Events that were awaited one by one would block the pod."""
     async with lab.registered():
         api.faults.add(Fault("create", "events", delay=3600, count=-1))
         await lab.claim("claim")

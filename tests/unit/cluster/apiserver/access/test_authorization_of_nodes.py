@@ -1,10 +1,10 @@
-"""Identities that are bound to a node, as the Node authorizer and NodeRestriction treat them."""
+"""Permissions of node-bound identities, as the Node authorizer and NodeRestriction define them."""
 
 import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.errors import UsageError
-from tests.conformance.apiserver_suite import DRA, MERGE, Answer, Api, allocation, claim, pod, resource_slice
+from tests.conformance.apiserver.suite import DRA, MERGE, Answer, Api, allocation, claim, pod, resource_slice
 from tests.unit.cluster.apiserver.conftest import Connect
 
 SLICES = f"{DRA}/resourceslices"
@@ -18,7 +18,7 @@ def bound(request: pytest.FixtureRequest, server: ApiServer, connect: Connect) -
     return connect(server, f"{request.param}:n1")
 
 
-async def test_its_own_slices_are_written(bound: Api) -> None:
+async def test_a_node_bound_user_writes_its_own_slices(bound: Api) -> None:
     made = await bound.make(SLICES, resource_slice("mine"))
     made["spec"]["pool"]["generation"] = 2
     assert (await bound.call("PUT", f"{SLICES}/mine", made)).status == 200
@@ -28,19 +28,19 @@ async def test_its_own_slices_are_written(bound: Api) -> None:
 SHARED = {"nodeName": None, "allNodes": True}
 
 
-def is_refused(answer: Answer) -> bool:
+def is_forbidden(answer: Answer) -> bool:
     words = "can only create ResourceSlice with the same NodeName as the requesting node"
     return (answer.status, answer.json["reason"]) == (403, "Forbidden") and words in answer.json["message"]
 
 
-async def test_slices_of_others_are_not_created(bound: Api) -> None:
-    assert is_refused(await bound.call("POST", SLICES, resource_slice("other", nodeName="n2")))
+async def test_creating_a_slice_of_another_node_is_forbidden(bound: Api) -> None:
+    assert is_forbidden(await bound.call("POST", SLICES, resource_slice("other", nodeName="n2")))
 
 
-async def test_slices_that_several_nodes_reach_are_a_drivers_to_write_and_not_a_kubelets(
+async def test_a_driver_but_no_kubelet_writes_slices_that_several_nodes_reach(
     server: ApiServer, connect: Connect
 ) -> None:
-    assert is_refused(await connect(server, "node:n1").call("POST", SLICES, resource_slice("a", **SHARED)))
+    assert is_forbidden(await connect(server, "node:n1").call("POST", SLICES, resource_slice("a", **SHARED)))
     driver = connect(server, "driver:n1")
     made = await driver.make(SLICES, resource_slice("a", **SHARED))
     made["spec"]["pool"]["generation"] = 2
@@ -49,7 +49,7 @@ async def test_slices_that_several_nodes_reach_are_a_drivers_to_write_and_not_a_
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-async def test_slices_of_others_are_not_changed(bound: Api, api: Api, method: str) -> None:
+async def test_changing_a_slice_of_another_node_is_forbidden(bound: Api, api: Api, method: str) -> None:
     made = await api.make(SLICES, resource_slice("other", nodeName="n2"))
     answer = await bound.call(
         method, f"{SLICES}/other", made, content_type=MERGE if method == "PATCH" else "application/json"
@@ -58,7 +58,7 @@ async def test_slices_of_others_are_not_changed(bound: Api, api: Api, method: st
     assert "no relationship found between node 'n1' and this object" in answer.json["message"]
 
 
-async def test_a_mass_deletion_names_the_node(bound: Api) -> None:
+async def test_deletecollection_needs_the_node_in_its_selector(bound: Api) -> None:
     assert (await bound.call("DELETE", SLICES)).status == 403
     assert (await bound.call("DELETE", SLICES, params={"fieldSelector": "spec.nodeName=n2"})).status == 403
 
@@ -74,7 +74,7 @@ async def test_a_kubelet_lists_its_own_slices_only(server: ApiServer, connect: C
     assert (await kubelet.call("GET", SLICES, params={"fieldSelector": "spec.nodeName=n1"})).status == 200
 
 
-async def allocated(api: Api, node: str) -> None:
+async def allocate(api: Api, node: str) -> None:
     await api.make(f"{DRA}/namespaces/default/resourceclaims", claim("a"))
     term = b'{"matchFields":[{"key":"metadata.name","operator":"In","values":["' + node.encode() + b'"]}]}'
     selector = b',"nodeSelector":{"nodeSelectorTerms":[' + term + b"]}}"
@@ -85,7 +85,7 @@ async def allocated(api: Api, node: str) -> None:
 async def test_a_driver_writes_the_device_status_of_claims_on_its_node(
     server: ApiServer, connect: Connect, api: Api
 ) -> None:
-    await allocated(api, "n1")
+    await allocate(api, "n1")
     assert (
         await connect(server, "driver:n1").call("PATCH", f"{CLAIM}/status", DEVICE, content_type=MERGE)
     ).status == 200
@@ -94,7 +94,7 @@ async def test_a_driver_writes_the_device_status_of_claims_on_its_node(
 async def test_a_driver_does_not_write_the_device_status_of_other_nodes(
     server: ApiServer, connect: Connect, api: Api
 ) -> None:
-    await allocated(api, "n2")
+    await allocate(api, "n2")
     answer = await connect(server, "driver:n1").call("PATCH", f"{CLAIM}/status", DEVICE, content_type=MERGE)
     assert answer.status == 422
     assert "cannot arbitrary-node:patch resource" in answer.json["message"]
@@ -108,7 +108,7 @@ async def test_a_driver_does_not_allocate(server: ApiServer, connect: Connect, a
     assert 'resource="resourceclaims/binding"' in answer.json["message"]
 
 
-async def test_a_forged_token_is_nobody(server: ApiServer, connect: Connect) -> None:
+async def test_a_forged_token_is_unauthorized(server: ApiServer, connect: Connect) -> None:
     node = connect(server, "node:n1")
     node.token = (
         server.kubeconfig()["users"][0]["user"]["token"].partition(".")[0] + "." + node.token.partition(".")[2]
@@ -116,8 +116,8 @@ async def test_a_forged_token_is_nobody(server: ApiServer, connect: Connect) -> 
     assert (await node.call("GET", "/api/v1/nodes")).status == 401
 
 
-async def test_an_unknown_user_is_explained(server: ApiServer) -> None:
-    with pytest.raises(UsageError, match="use admin, node:NAME"):
+async def test_a_kubeconfig_for_an_unknown_user_is_a_usage_error(server: ApiServer) -> None:
+    with pytest.raises(UsageError, match="must be admin, node:NAME"):
         server.kubeconfig("somebody")
 
 
@@ -156,7 +156,7 @@ async def test_a_kubelet_writes_the_status_of_its_own_pods_only(
     assert (await kubelet.call("DELETE", f"{pods}/mine")).status == 200
 
 
-async def test_a_kubelet_does_not_say_which_claims_a_pod_has(
+async def test_a_kubelet_cannot_change_the_claims_in_a_pods_status(
     server: ApiServer, connect: Connect, api: Api
 ) -> None:
     pods = "/api/v1/namespaces/default/pods"

@@ -1,4 +1,4 @@
-"""Bytes as Go writes them: compacted for every answer, canonical after a generic map."""
+"""JSON in Go's form: compacted for every answer, canonical after a generic map."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.cluster.apiserver.formats.gojson import canonical, compact, number
+from dradriver.cluster.apiserver.formats.gojson import canonicalize, compact, format_number
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -21,7 +21,7 @@ JSON = st.recursive(
      (1e-7, "1e-7"), (1.5e-9, "1.5e-9"), (1.25e300, "1.25e+300"), (-0.0, "-0"), (-2.5, "-2.5")],
 )  # fmt: skip
 def test_numbers_are_written_as_go_writes_them(value: float, text: str) -> None:
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_compacting_keeps_order_and_numbers_and_escapes_html() -> None:
@@ -30,12 +30,12 @@ def test_compacting_keeps_order_and_numbers_and_escapes_html() -> None:
 
 
 def test_canonical_json_is_sorted_and_has_gos_numbers() -> None:
-    assert canonical(b'{"b": 1.0, "a": {"d": 1e3, "c": "<"}}') == b'{"a":{"c":"\\u003c","d":1000},"b":1}'
+    assert canonicalize(b'{"b": 1.0, "a": {"d": 1e3, "c": "<"}}') == b'{"a":{"c":"\\u003c","d":1000},"b":1}'
 
 
 @given(JSON)
 def test_both_forms_hold_the_same_value(value: object) -> None:
     sent = json.dumps(value, indent=1).encode()
     assert json.loads(compact(sent)) == value
-    assert json.loads(canonical(sent)) == value
-    assert compact(canonical(sent)) == canonical(sent)
+    assert json.loads(canonicalize(sent)) == value
+    assert compact(canonicalize(sent)) == canonicalize(sent)

@@ -1,10 +1,10 @@
-"""Quantities come back in the form that Go prints."""
+"""Quantities are printed in Go's canonical form."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.cluster.apiserver.formats.quantity import amount, canonical
+from dradriver.cluster.apiserver.formats.quantity import canonicalize, parse_amount
 
 
 @pytest.mark.parametrize(
@@ -19,19 +19,19 @@ from dradriver.cluster.apiserver.formats.quantity import amount, canonical
     ],
 )  # fmt: skip
 def test_the_canonical_form(sent: str, stored: str) -> None:
-    assert canonical(sent) == stored
+    assert canonicalize(sent) == stored
 
 
 @pytest.mark.parametrize("text", ["", "1 Gi", "Gi", "1Gii", "0x1", "1e", "--1", "1_000"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_an_invalid_quantity_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="quantities must match"):
-        canonical(text)
+        canonicalize(text)
 
 
 @given(
     st.integers(-(10**15), 10**15), st.sampled_from(["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3"])
 )
-def test_the_canonical_form_is_the_same_amount_and_stays_as_it_is(number: int, suffix: str) -> None:
-    form = canonical(f"{number}{suffix}")
-    assert amount(form) == amount(f"{number}{suffix}")
-    assert canonical(form) == form
+def test_the_canonical_form_keeps_the_amount_and_is_stable(number: int, suffix: str) -> None:
+    form = canonicalize(f"{number}{suffix}")
+    assert parse_amount(form) == parse_amount(f"{number}{suffix}")
+    assert canonicalize(form) == form

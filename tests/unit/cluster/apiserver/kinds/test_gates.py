@@ -1,4 +1,4 @@
-"""Feature gates: how they are set, and what they drop."""
+"""Feature gates: their settings, and the fields that they drop."""
 
 import uuid
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from dradriver.cluster.apiserver import FeatureGates
 from dradriver.errors import UsageError
 from dradriver.model.encoding.codec import encode
-from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, resource_slice
+from tests.conformance.apiserver.suite import DRA, MERGE, Api, allocation, claim, resource_slice
 from tests.unit.cluster.apiserver.conftest import Connect, StartServer
 
 SLICES = f"{DRA}/resourceslices"
@@ -33,12 +33,12 @@ def test_gates_are_parsed_from_text() -> None:
         ("DynamicResourceAllocation=false", "DynamicResourceAllocation is always on: Kubernetes 1.37 locks it"),
     ],
 )
-def test_a_wrong_gate_is_explained(text: str, problem: str) -> None:
+def test_an_invalid_gate_is_a_usage_error(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         FeatureGates.parse(text)
 
 
-async def stored(api: Api, **spec: Any) -> Any:
+async def create_slice(api: Api, **spec: Any) -> Any:
     return (await api.make(SLICES, resource_slice(f"s-{uuid.uuid4().hex[:8]}", **spec)))["spec"]
 
 
@@ -49,7 +49,7 @@ async def test_fields_of_a_gate_that_is_off_are_dropped(start_server: StartServe
         )
     )
     device = {**PARTITION, "bindingConditions": ["a"], "bindingFailureConditions": ["b"], "bindsToNode": True}
-    assert (await stored(api, devices=[device]))["devices"] == [{"name": "d"}]
+    assert (await create_slice(api, devices=[device]))["devices"] == [{"name": "d"}]
 
 
 async def test_compatibility_groups_are_off_by_default(start_server: StartServer, connect: Connect) -> None:
@@ -57,7 +57,8 @@ async def test_compatibility_groups_are_off_by_default(start_server: StartServer
     devices = [{"name": "d", "consumesCounters": uses}]
     api = connect(await start_server())
     assert (
-        "compatibilityGroups" not in (await stored(api, devices=devices))["devices"][0]["consumesCounters"][0]
+        "compatibilityGroups"
+        not in (await create_slice(api, devices=devices))["devices"][0]["consumesCounters"][0]
     )
 
 
@@ -70,7 +71,7 @@ async def test_compatibility_groups_are_kept_and_bounded_when_on(
         "counters": {"m": {"value": "1"}},
         "compatibilityGroups": ["mig", "vgpu"],
     }
-    kept = await stored(api, devices=[{"name": "d", "consumesCounters": [uses]}])
+    kept = await create_slice(api, devices=[{"name": "d", "consumesCounters": [uses]}])
     assert kept["devices"][0]["consumesCounters"][0]["compatibilityGroups"] == ["mig", "vgpu"]
     uses["compatibilityGroups"] = ["a", "b", "c"]
     refused = await api.call(
@@ -82,7 +83,7 @@ async def test_compatibility_groups_are_kept_and_bounded_when_on(
 async def test_a_slice_that_uses_a_field_keeps_it_when_the_gate_goes_off(
     start_server: StartServer, connect: Connect
 ) -> None:
-    """On, off, on: an update of an object that already uses the field may still set it."""
+    """While the gate is off, an update of an object that already uses the field may still set it."""
     server = await start_server()
     await connect(server).make(SLICES, resource_slice("used", devices=[PARTITION]))
     await server.stop()
@@ -102,7 +103,7 @@ async def test_a_slice_that_uses_a_field_keeps_it_when_the_gate_goes_off(
 
 
 async def put_groups(api: Api, name: str, groups: bytes) -> Any:
-    """The answer to an allocation of a new claim whose result has these compatibility groups."""
+    """Allocate a new claim with these compatibility groups in its result, and return the answer."""
     await api.make(CLAIMS, claim(name))
     result = b'"device":"dev-0","compatibilityGroups":' + groups
     body = b'{"status":{"allocation":' + allocation().replace(b'"device":"dev-0"', result) + b"}}"
@@ -110,10 +111,10 @@ async def put_groups(api: Api, name: str, groups: bytes) -> Any:
 
 
 @pytest.mark.parametrize("on", [True, False])
-async def test_the_keps_snapshot_of_groups_is_served_when_its_gate_is_on(
+async def test_allocated_compatibility_groups_are_served_when_the_gate_is_on(
     start_server: StartServer, connect: Connect, on: bool
 ) -> None:
-    """By counter set, as KEP-5963 has it: map[string][]string."""
+    """Source: KEP-5963, `map[string][]string` by counter set."""
     api = connect(await start_server(feature_gates={"DRADeviceCompatibilityGroups": on}))
     groups = {"gpu-0-counters": ["mig"], "gpu-1-counters": []}
     status = (await put_groups(api, "a", encode(groups)))["status"]
@@ -132,14 +133,14 @@ async def test_the_keps_snapshot_of_groups_is_served_when_its_gate_is_on(
         (b'{"a": [], "b": [], "c": []}', "compatibilityGroups: Too many: 3: must have at most 2 items"),
     ],
 )
-async def test_the_snapshot_of_groups_is_validated(
+async def test_allocated_compatibility_groups_are_validated(
     start_server: StartServer, connect: Connect, groups: bytes, words: str
 ) -> None:
     api = connect(await start_server(feature_gates={"DRADeviceCompatibilityGroups": True}))
     assert words in (await put_groups(api, "a", groups))["message"]
 
 
-async def test_a_snapshot_of_groups_stays_when_its_gate_goes_off(
+async def test_allocated_compatibility_groups_stay_when_the_gate_goes_off(
     start_server: StartServer, connect: Connect
 ) -> None:
     """An allocation can't be changed, so a reservation must not lose part of it."""
@@ -152,7 +153,7 @@ async def test_a_snapshot_of_groups_stays_when_its_gate_goes_off(
     assert status["allocation"]["devices"]["results"][0]["compatibilityGroups"] == {"set": ["mig"]}
 
 
-async def test_admin_access_needs_a_labelled_namespace(api: Api) -> None:
+async def test_admin_access_needs_a_labeled_namespace(api: Api) -> None:
     body = claim("a").replace(b'"deviceClassName":"c"', b'"deviceClassName":"c","adminAccess":true')
     refused = await api.call("POST", CLAIMS, body)
     assert (

@@ -1,4 +1,4 @@
-"""Pods, nodes, events, leases, secrets: what is special about each."""
+"""Special behavior of pods, nodes, events, leases and secrets."""
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime, timedelta
@@ -9,11 +9,11 @@ import pytest
 
 from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.kinds.gates import FeatureGates
-from dradriver.cluster.apiserver.kinds.resources import EVENTS, Registry, schema_of
+from dradriver.cluster.apiserver.kinds.resources import EVENTS, Registry, get_schema
 from dradriver.cluster.apiserver.storage.expiry import EventExpiry
 from dradriver.cluster.apiserver.storage.persist import Database
 from dradriver.cluster.apiserver.storage.store import Store
-from tests.conformance.apiserver_suite import MERGE, STRATEGIC, Api, config_map, pod
+from tests.conformance.apiserver.suite import MERGE, STRATEGIC, Api, config_map, pod
 
 Json = dict[str, Any]
 DEFAULT = "/api/v1/namespaces/default"
@@ -41,7 +41,7 @@ async def test_events_are_the_same_objects_in_both_groups(api: Api) -> None:
     assert (await api.call("GET", f"{DEFAULT}/events/e")).json["message"] == "changed"
 
 
-async def test_an_event_lives_in_the_namespace_of_its_object(api: Api) -> None:
+async def test_an_event_must_be_in_the_namespace_of_its_object(api: Api) -> None:
     wrong = {**EVENT, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "other"}}
     answer = await api.call("POST", f"{DEFAULT}/events", wrong)
     assert "does not match event.namespace" in answer.json["message"]
@@ -51,8 +51,8 @@ NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
 def server_with_events(database: Database, minutes: Iterable[int]) -> ServerParts:
-    """A server at noon, with events that were made so many minutes before."""
-    server = ServerParts(Store(database, 10, schema_of), Registry(), FeatureGates(), None, lambda: NOON)
+    """Return a server at noon, with events created these numbers of minutes before."""
+    server = ServerParts(Store(database, 10, get_schema), Registry(), FeatureGates(), None, lambda: NOON)
     for each in minutes:
         made = (NOON - timedelta(minutes=each)).strftime("%Y-%m-%dT%H:%M:%SZ")
         metadata = {"name": f"e{each}", "namespace": "default", "uid": str(each), "creationTimestamp": made}
@@ -68,19 +68,19 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await opened.close()
 
 
-async def test_events_go_after_an_hour(database: Database) -> None:
+async def test_events_expire_after_an_hour(database: Database) -> None:
     server = server_with_events(database, (59, 61))
     EventExpiry(server).expire()
     assert [each.key[1] for each in server.store.all(EVENTS)] == ["e59"]
 
 
-async def test_of_too_many_events_the_newest_are_kept(database: Database) -> None:
+async def test_only_the_newest_events_are_kept(database: Database) -> None:
     server = server_with_events(database, (5, 1, 40, 3, 2))
     EventExpiry(server, 3).expire()
     assert [each.key[1] for each in server.store.all(EVENTS)] == ["e1", "e2", "e3"]
 
 
-async def test_an_event_that_happened_again_is_new(database: Database) -> None:
+async def test_a_repeated_event_does_not_expire(database: Database) -> None:
     server = server_with_events(database, (61, 62, 30))
     again = server.store.all(EVENTS)[1].object
     server.store.put(EVENTS, {**again, "lastTimestamp": "2026-01-01T11:59:00Z"})
@@ -97,7 +97,7 @@ async def test_the_times_of_a_lease_keep_their_microseconds(api: Api) -> None:
     assert made["spec"]["renewTime"] == "2025-12-31T22:00:00.500000Z"
 
 
-async def test_a_time_that_is_none_is_a_bad_request(api: Api) -> None:
+async def test_an_invalid_time_is_a_bad_request(api: Api) -> None:
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -128,7 +128,7 @@ async def test_pods_are_defaulted(api: Api) -> None:
     }
 
 
-async def test_a_pod_without_containers_or_with_unknown_claims_is_refused(api: Api) -> None:
+async def test_a_pod_without_containers_or_with_unknown_claims_is_rejected(api: Api) -> None:
     bad = pod("a", resourceClaims=[{"name": "x"}])
     bad["spec"]["containers"][0]["resources"] = {"claims": [{"name": "other"}]}
     fields = {each["field"] for each in (await api.call("POST", PODS, bad)).json["details"]["causes"]}
@@ -136,7 +136,7 @@ async def test_a_pod_without_containers_or_with_unknown_claims_is_refused(api: A
     assert "spec.containers" in (await api.call("POST", PODS, {**pod("a"), "spec": {}})).json["message"]
 
 
-async def test_the_special_claim_of_a_pod_can_not_be_undone(api: Api) -> None:
+async def test_the_special_claim_in_a_pods_status_cannot_be_removed(api: Api) -> None:
     resources = {"limits": {"example.com/gpu": "1"}}
     await api.make(PODS, pod("a", containers=[{"name": "c", "image": "i", "resources": resources}]))
     mapping = {"containerName": "c", "requestName": "r", "resourceName": "example.com/gpu"}
@@ -164,14 +164,14 @@ async def test_a_gated_pod_is_not_bound(api: Api) -> None:
     assert (await api.call("POST", f"{PODS}/a/binding", binding)).status == 201
 
 
-async def test_a_finished_pod_goes_at_once(api: Api) -> None:
+async def test_a_finished_pod_is_deleted_at_once(api: Api) -> None:
     await api.make(PODS, pod("a", nodeName="n"))
     await api.call("PATCH", f"{PODS}/a/status", {"status": {"phase": "Succeeded"}}, content_type=MERGE)
     await api.call("DELETE", f"{PODS}/a")
     assert (await api.call("GET", f"{PODS}/a")).status == 404
 
 
-async def test_a_shorter_grace_shortens_the_wait_and_a_longer_one_does_not(api: Api) -> None:
+async def test_only_a_shorter_grace_period_changes_a_pending_deletion(api: Api) -> None:
     await api.make(PODS, pod("a", nodeName="n"))
 
     async def grace(seconds: int) -> int:
@@ -183,7 +183,7 @@ async def test_a_shorter_grace_shortens_the_wait_and_a_longer_one_does_not(api: 
     assert [await grace(20), await grace(60), await grace(5)] == [20, 20, 5]
 
 
-async def test_a_nodes_status_and_spec_are_written_apart(api: Api) -> None:
+async def test_a_nodes_status_and_spec_are_written_separately(api: Api) -> None:
     node = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -219,7 +219,7 @@ async def test_bad_query_numbers_and_bodies_are_bad_requests(api: Api) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
-async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
+async def test_a_body_that_is_too_large_is_rejected(api: Api) -> None:
     big = {**config_map("a"), "data": {"a": "x" * (3 * 1024 * 1024)}}
     answer = await api.call("POST", f"{DEFAULT}/configmaps", big)
     assert (answer.status, answer.json["reason"]) == (413, "RequestEntityTooLarge")

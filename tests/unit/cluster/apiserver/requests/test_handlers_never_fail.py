@@ -1,6 +1,6 @@
-"""Whatever a client sends: the answer is a Status of the client's mistake, and the server goes on.
+"""Hostile requests: the answer is a Status with the client's mistake, and the server continues.
 
-Each case is one request and what kube-apiserver answers it with, in words and code.
+Each case is one request and the code and message of kube-apiserver's answer.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import logging
 import pytest
 
 from dradriver.cluster.apiserver import ApiServer
-from tests.conformance.apiserver_suite import APPLY, JSON_PATCH, MERGE, STRATEGIC, Api, config_map
+from tests.conformance.apiserver.suite import APPLY, JSON_PATCH, MERGE, STRATEGIC, Api, config_map
 from tests.unit.cluster.apiserver.conftest import Connect
 from tests.unit.cluster.apiserver.raw_requests import Raw, RawClient
 
@@ -22,7 +22,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEPTH = "exceeded max depth"
 
 
-def made(data: bytes) -> bytes:
+def make_body(data: bytes) -> bytes:
     return b'{"metadata":{"name":"made"},"data":' + data + b"}"
 
 
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Raw, int, str]] = {
     "path of one byte": (Raw("OPTIONS", "*"), 405, "does not allow this method"),
     "name that is not UTF-8": (Raw("GET", b"/api/v1/namespaces/default/pods/%ff%fe"), 404, "not found"),
     "method without meaning": (Raw("TRACE", MAPS), 405, "does not allow this method"),
-    "log that nobody serves": (Raw("GET", f"{DEFAULT}/pods/p/log"), 400, "no kubelet serves logs"),
+    "log without a kubelet": (Raw("GET", f"{DEFAULT}/pods/p/log"), 400, "no kubelet serves its logs"),
     # Options.
     "limit of 5,000 digits": (Raw("GET", f"{MAPS}?limit={NINES.decode()}"), 400, "value out of range"),
     "limit in another script": (Raw("GET", f"{MAPS}?limit=%D9%A3"), 400, "invalid syntax"),
@@ -67,18 +67,18 @@ CASES: dict[str, tuple[Raw, int, str]] = {
     "selector of spaces": (Raw("GET", f"{MAPS}?labelSelector=a{'+' * 7000}b"), 400, "unable to parse"),
     "field that is not UTF-8": (Raw("GET", f"{MAPS}?fieldSelector=%ed%a0%80%3Da"), 400, "not a known field"),
     "manager that can't be printed": (
-        Raw("POST", f"{MAPS}?fieldManager=%00", made(b"{}")),
+        Raw("POST", f"{MAPS}?fieldManager=%00", make_body(b"{}")),
         422,
         "fieldManager: Invalid value",
     ),
     "client that can't be printed": (
-        Raw("POST", f"{MAPS}?dryRun=All", made(b"{}"), headers=b"User-Agent: \xff\xfe\r\n"),
+        Raw("POST", f"{MAPS}?dryRun=All", make_body(b"{}"), headers=b"User-Agent: \xff\xfe\r\n"),
         201,
         "",
     ),
     # Bodies.
     "deep list": (Raw("POST", MAPS, b"[" * 100_000), 400, DEPTH),
-    "deep object": (Raw("POST", MAPS, made(b'{"a":' * 900 + b"1" + b"}" * 900)), 400, DEPTH),
+    "deep object": (Raw("POST", MAPS, make_body(b'{"a":' * 900 + b"1" + b"}" * 900)), 400, DEPTH),
     "deep parameters": (
         Raw(
             "POST",
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[Raw, int, str]] = {
         400,
         DEPTH,
     ),
-    "number of 5,000 digits": (Raw("POST", MAPS, made(NINES)), 400, "json parse error"),
+    "number of 5,000 digits": (Raw("POST", MAPS, make_body(NINES)), 400, "json parse error"),
     "number beyond 64 bits": (
         Raw("POST", MAPS, b'{"metadata":{"name":"made","generation":99999999999999999999}}'),
         400,
@@ -109,8 +109,8 @@ CASES: dict[str, tuple[Raw, int, str]] = {
         400,
         "quantities must match the regular expression",
     ),
-    "number beyond any float": (Raw("POST", MAPS, made(b"1e999")), 400, "json parse error"),
-    "half a character": (Raw("POST", MAPS, made(b'{"a":"\\ud800"}')), 400, "json parse error"),
+    "number beyond any float": (Raw("POST", MAPS, make_body(b"1e999")), 400, "json parse error"),
+    "half a character": (Raw("POST", MAPS, make_body(b'{"a":"\\ud800"}')), 400, "json parse error"),
     "warning that no header holds": (
         Raw("POST", f"{MAPS}?dryRun=All", b'{"metadata":{"name":"made"},"x\\ny":1}'),
         201,
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[Raw, int, str]] = {
         "too large",
     ),
     "body larger than 3 MiB": (
-        Raw("POST", MAPS, made(b'"' + b"x" * 3_200_000 + b'"')),
+        Raw("POST", MAPS, make_body(b'"' + b"x" * 3_200_000 + b'"')),
         413,
         "limit is 3145728",
     ),
@@ -290,7 +290,7 @@ async def test_hostile_requests_are_answered_in_kubernetes_words(
     assert [each["metadata"]["name"] for each in (await api.call("GET", MAPS)).json["items"]] == ["a"]
 
 
-async def test_bytes_that_are_no_request_are_refused(raw: RawClient, api: Api) -> None:
+async def test_bytes_that_are_not_a_request_are_rejected(raw: RawClient, api: Api) -> None:
     for data in (
         b"\x00\x01\x02\r\n\r\n",
         b"GET\r\n\r\n",
@@ -302,7 +302,7 @@ async def test_bytes_that_are_no_request_are_refused(raw: RawClient, api: Api) -
     assert (await api.call("GET", MAPS)).status == 200
 
 
-async def test_a_node_is_answered_so_too(server: ApiServer, connect: Connect) -> None:
+async def test_a_node_bound_user_gets_the_same_answers(server: ApiServer, connect: Connect) -> None:
     kubelet = RawClient(server, "node:node-1")
     assert (await kubelet.send(Raw("POST", f"{DEFAULT}/pods", b"a: &a [*a]", YAML))).code in {400, 403}
     assert (await kubelet.send(Raw("GET", f"{MAPS}?limit={NINES.decode()}"))).code == 400

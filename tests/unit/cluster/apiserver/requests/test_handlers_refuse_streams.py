@@ -1,4 +1,4 @@
-"""`kubectl exec` and its kin are told what is not there, not that nothing was found."""
+"""`kubectl exec`, `attach` and `port-forward` get an error that names the missing feature, not a 404."""
 
 import pytest
 
@@ -17,22 +17,22 @@ PODS = "/api/v1/namespaces/default/pods"
 @pytest.mark.parametrize(
     ("subresource", "word"), [("exec", "exec"), ("attach", "attach"), ("portforward", "port-forward")]
 )
-async def test_streams_are_not_offered(
+async def test_streams_are_rejected(
     start_server: StartServer, connect: Connect, method: str, subresource: str, word: str
 ) -> None:
     api = connect(await start_server())
     await api.make(PODS, POD)
     answer = await api.call(method, f"{PODS}/pod/{subresource}?container=main")
     assert (answer.status, answer.json["reason"]) == (405, "MethodNotAllowed")
-    assert answer.json["message"] == f"the embedded cluster does not offer {word}; kubectl logs works"
+    assert answer.json["message"] == f"the embedded cluster does not support {word}; kubectl logs works"
 
 
 @pytest.mark.parametrize("option", ["timestamps=true", "sinceSeconds=5", "previous=true"])
-async def test_log_options_that_can_not_be_kept_are_refused(
+async def test_unsupported_log_options_are_rejected(
     start_server: StartServer, connect: Connect, option: str
 ) -> None:
     api = connect(await start_server())
     await api.make(PODS, POD)
     answer = await api.call("GET", f"{PODS}/pod/log?{option}")
     assert answer.status == 400
-    assert f"does not offer {option.partition('=')[0]} for logs" in answer.json["message"]
+    assert f"log option {option.partition('=')[0]}: not supported" in answer.json["message"]

@@ -1,11 +1,16 @@
-"""The three kinds of patches, as functions."""
+"""The three kinds of patches, tested as pure functions."""
 
+import copy
 from typing import Any
 
 import msgspec
 import pytest
 
-from dradriver.cluster.apiserver.requests.patches import json_patch, merge_patch, strategic_merge
+from dradriver.cluster.apiserver.requests.patches import (
+    apply_json_patch,
+    apply_merge_patch,
+    apply_strategic_merge,
+)
 from dradriver.cluster.apiserver.status import StatusError
 
 
@@ -22,13 +27,13 @@ from dradriver.cluster.apiserver.status import StatusError
     ],
 )
 def test_merge_patch_follows_rfc_7386(target: Any, patch: Any, result: Any) -> None:
-    assert merge_patch(target, patch) == result
+    assert apply_merge_patch(target, patch) == result
 
 
-def test_a_merge_patch_leaves_bytes_alone_that_it_does_not_change() -> None:
+def test_a_merge_patch_keeps_unchanged_bytes() -> None:
     raw = msgspec.Raw(b'{"b":1.0,"a":2}')
-    assert merge_patch({"p": raw}, {"q": 1})["p"] is raw
-    assert merge_patch({"p": raw}, {"p": msgspec.Raw(b'{"a":2}')})["p"] is raw
+    assert apply_merge_patch({"p": raw}, {"q": 1})["p"] is raw
+    assert apply_merge_patch({"p": raw}, {"p": msgspec.Raw(b'{"a":2}')})["p"] is raw
 
 
 @pytest.mark.parametrize(
@@ -43,7 +48,7 @@ def test_a_merge_patch_leaves_bytes_alone_that_it_does_not_change() -> None:
 )
 def test_json_patch_follows_rfc_6902(operations: list[Any], result: Any) -> None:
     target: Any = {"a": [1, 2], "b": {"c/d": 1}}
-    assert json_patch(target, operations) == result
+    assert apply_json_patch(target, operations) == result
     assert target == {"a": [1, 2], "b": {"c/d": 1}}
 
 
@@ -52,14 +57,29 @@ def test_json_patch_follows_rfc_6902(operations: list[Any], result: Any) -> None
     {"op": "jump", "path": "/a"},
     {"op": "test", "path": "/a", "value": 1}, {"op": "add", "path": "/a/x", "value": 1},
 ])  # fmt: skip
-def test_an_operation_that_can_not_be_done_is_unprocessable(operation: Any) -> None:
+def test_an_operation_that_cannot_be_applied_is_unprocessable(operation: Any) -> None:
     with pytest.raises(StatusError) as refused:
-        json_patch({"a": [1]}, [operation])
+        apply_json_patch({"a": [1]}, [operation])
     assert refused.value.code == 422
 
 
+def test_a_json_patch_shares_what_it_does_not_change_and_leaves_the_object_as_it_was() -> None:
+    target: Any = {"spec": {"list": [{"a": 1}, {"b": 2}]}, "status": {"c": [3]}}
+    before = copy.deepcopy(target)
+    operations = [
+        {"op": "add", "path": "/spec/list/0/a", "value": 5},
+        {"op": "move", "from": "/spec/list/1", "path": "/spec/list/0"},
+        {"op": "copy", "from": "/status/c", "path": "/spec/copied"},
+        {"op": "add", "path": "/spec/copied/-", "value": 6},
+    ]
+    patched: Any = apply_json_patch(target, operations)
+    assert patched["spec"] == {"list": [{"b": 2}, {"a": 5}], "copied": [3, 6]}
+    assert patched["status"] is target["status"]
+    assert target == before
+
+
 def strategic(target: Any, patch: Any) -> Any:
-    return strategic_merge("core.Pod", {"spec": target}, {"spec": patch})["spec"]
+    return apply_strategic_merge("core.Pod", {"spec": target}, {"spec": patch})["spec"]
 
 
 def test_strategic_merge_merges_keyed_lists_and_adds_new_items() -> None:
@@ -87,7 +107,9 @@ def test_strategic_directives_delete_and_replace() -> None:
 
 def test_scalars_of_a_merged_list_are_added_and_removed() -> None:
     target: Any = {"metadata": {"finalizers": ["a", "b"]}}
-    added = strategic_merge("core.Pod", target, {"metadata": {"finalizers": ["b", "c"]}})
+    added = apply_strategic_merge("core.Pod", target, {"metadata": {"finalizers": ["b", "c"]}})
     assert added["metadata"]["finalizers"] == ["a", "b", "c"]
-    removed = strategic_merge("core.Pod", target, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}})
+    removed = apply_strategic_merge(
+        "core.Pod", target, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}
+    )
     assert removed["metadata"]["finalizers"] == ["b"]

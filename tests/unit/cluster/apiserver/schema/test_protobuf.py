@@ -1,19 +1,19 @@
-"""Go clients write fields that nobody set, other clients do not; both mean the same object. And protobuf."""
+"""Protobuf bodies, and unset fields, which Go clients write and other clients omit."""
 
 import json
 from typing import Any
 
 import pytest
 
-from dradriver.cluster.apiserver.schema.protobuf import ProtobufError, decode, envelope
-from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, resource_slice
+from dradriver.cluster.apiserver.schema.protobuf import ProtobufError, decode, unwrap
+from tests.conformance.apiserver.suite import DRA, MERGE, Api, allocation, claim, resource_slice
 
 CLAIMS = f"{DRA}/namespaces/default/resourceclaims"
 SLICES = f"{DRA}/resourceslices"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-async def test_an_allocation_without_devices_is_the_one_that_go_reads(api: Api) -> None:
+async def test_an_allocation_without_devices_equals_the_one_that_go_writes(api: Api) -> None:
     await api.make(CLAIMS, claim("a"))
     selector = {
         "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
@@ -48,7 +48,7 @@ def field(number: int, value: bytes | int) -> bytes:
     return bytes([number << 3 | 2, len(value)]) + value
 
 
-def enveloped(version: str, kind: str, message: bytes) -> bytes:
+def wrap(version: str, kind: str, message: bytes) -> bytes:
     meta = field(1, version.encode()) + field(2, kind.encode())
     return b"k8s\x00" + field(1, meta) + field(2, message)
 
@@ -57,22 +57,19 @@ async def test_a_protobuf_body_is_read(api: Api) -> None:
     metadata = field(1, b"m") + field(11, field(1, b"app") + field(2, b"x"))
     message = field(1, metadata) + field(2, field(1, b"a") + field(2, b"1"))
     answer = await api.call(
-        "POST",
-        "/api/v1/namespaces/default/configmaps",
-        enveloped("v1", "ConfigMap", message),
-        content_type=PROTOBUF,
+        "POST", "/api/v1/namespaces/default/configmaps", wrap("v1", "ConfigMap", message), content_type=PROTOBUF
     )
     assert answer.status == 201
     assert (answer.json["data"], answer.json["metadata"]["labels"]) == ({"a": "1"}, {"app": "x"})
 
 
 async def test_a_broken_protobuf_body_is_a_bad_request(api: Api) -> None:
-    for body in (b"nonsense", enveloped("v1", "ConfigMap", b"\x0a\x7f"), enveloped("v1", "Secret", b"")):
+    for body in (b"nonsense", wrap("v1", "ConfigMap", b"\x0a\x7f"), wrap("v1", "Secret", b"")):
         answer = await api.call("POST", "/api/v1/namespaces/default/configmaps", body, content_type=PROTOBUF)
         assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
 
 
-def test_protobuf_knows_embedded_messages_numbers_times_and_raw_bytes() -> None:
+def test_protobuf_decodes_embedded_messages_numbers_times_and_raw_bytes() -> None:
     parameters = field(1, b'{"b": 1,  "a":2}')
     opaque = field(1, b"d.example.com") + field(2, parameters)
     config = decode("resource.DeviceClaimConfiguration", field(1, b"r") + field(2, field(1, opaque)))
@@ -85,9 +82,9 @@ def test_protobuf_knows_embedded_messages_numbers_times_and_raw_bytes() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"k8s", b"xxxx"])
-def test_what_is_no_envelope_is_refused(body: bytes) -> None:
+def test_an_invalid_envelope_is_rejected(body: bytes) -> None:
     with pytest.raises(ProtobufError):
-        envelope(body)
+        unwrap(body)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +99,7 @@ def test_what_is_no_envelope_is_refused(body: bytes) -> None:
         (b'{"b":1.0}', "strategic", 422),
     ],
 )
-async def test_metadata_patches_of_a_claim_with_odd_bytes_fail_alike(
+async def test_metadata_patches_of_a_claim_with_noncanonical_parameters_fail_alike(
     api: Api, stored: bytes, way: str, status: int
 ) -> None:
     await api.make(CLAIMS, claim("a", stored))
@@ -114,7 +111,7 @@ async def test_metadata_patches_of_a_claim_with_odd_bytes_fail_alike(
         assert "field is immutable" in answer.json["message"]
 
 
-async def test_clearing_an_allocation_with_odd_bytes_is_allowed(api: Api) -> None:
+async def test_clearing_an_allocation_with_noncanonical_parameters_is_allowed(api: Api) -> None:
     await api.make(CLAIMS, claim("a"))
     body = b'{"status":{"allocation":' + allocation(b'{ "z" : 1 }') + b"}}"
     await api.call("PATCH", f"{CLAIMS}/a/status", body, content_type=MERGE)
@@ -123,8 +120,8 @@ async def test_clearing_an_allocation_with_odd_bytes_is_allowed(api: Api) -> Non
     assert (await api.call("PUT", f"{CLAIMS}/a/status", json.loads(json.dumps(current)))).status == 200
 
 
-async def test_who_speaks_protobuf_reads_opaque_parameters_as_they_are_stored(api: Api) -> None:
-    """Kubernetes escapes them in JSON only; who writes protobuf must be able to write back what it read."""
+async def test_protobuf_clients_read_opaque_parameters_unchanged(api: Api) -> None:
+    """Kubernetes escapes them in JSON only: a protobuf client must be able to write back the same bytes."""
     parameters = b'{ "b": "<&>" }'
     body = json.loads(claim("a"))
     body["spec"]["devices"]["config"] = [{"opaque": {"driver": "d.example.com", "parameters": 0}}]

@@ -1,8 +1,8 @@
-"""Dependents go with the last of their owners, in the three ways that a delete may ask for."""
+"""Garbage collection of dependents with the three propagation policies of a delete."""
 
 from typing import Any
 
-from tests.conformance.apiserver_suite import DRA, Api, claim, config_map, pod
+from tests.conformance.apiserver.suite import DRA, Api, claim, config_map, pod
 from tests.unit.cluster.apiserver.storage.test_namespaces import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -26,14 +26,14 @@ def policy(name: str) -> dict[str, str]:
     return {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": name}
 
 
-async def test_dependents_follow_their_owner_in_the_background(api: Api) -> None:
+async def test_background_deletion_deletes_dependents(api: Api) -> None:
     owner = await api.make(PODS, pod("p"))
     await api.make(MAPS, config_map("child", ownerReferences=owned_by(owner)))
     await api.call("DELETE", f"{PODS}/p")
     await until(api, f"{MAPS}/child", 404)
 
 
-async def test_a_dependent_stays_while_one_owner_is_left(api: Api) -> None:
+async def test_a_dependent_stays_while_one_owner_exists(api: Api) -> None:
     one, two = [await api.make(MAPS, config_map(name)) for name in ("one", "two")]
     await api.make(MAPS, config_map("child", ownerReferences=owned_by(one, two)))
     await api.call("DELETE", f"{MAPS}/one")
@@ -45,14 +45,14 @@ async def test_a_dependent_stays_while_one_owner_is_left(api: Api) -> None:
     await until(api, f"{MAPS}/child", 404)
 
 
-async def test_an_owner_with_another_uid_is_no_owner(api: Api) -> None:
+async def test_an_owner_with_another_uid_does_not_count(api: Api) -> None:
     owner = await api.make(MAPS, config_map("owner"))
     reference = {**owned_by(owner)[0], "uid": "00000000-0000-0000-0000-000000000000"}
     await api.make(MAPS, config_map("child", ownerReferences=[reference]))
     await until(api, f"{MAPS}/child", 404)
 
 
-async def test_orphans_stay_and_lose_their_owner(api: Api) -> None:
+async def test_orphans_stay_without_the_owner_reference(api: Api) -> None:
     owner = await api.make(MAPS, config_map("owner"))
     await api.make(MAPS, config_map("child", ownerReferences=owned_by(owner)))
     await api.call("DELETE", f"{MAPS}/owner", policy("Orphan"))
@@ -75,7 +75,7 @@ async def test_an_owner_deleted_in_the_foreground_waits_for_blocking_dependents(
     await until(api, f"{MAPS}/owner", 404)
 
 
-async def test_a_claim_made_for_a_pod_goes_with_the_pod(api: Api) -> None:
+async def test_a_claim_created_for_a_pod_is_deleted_with_the_pod(api: Api) -> None:
     owner = await api.make(PODS, pod("p"))
     made = claim("c").replace(
         b'"name": "c"', b'"name": "c", "ownerReferences": ' + str(owned_by(owner)).replace("'", '"').encode()

@@ -1,14 +1,14 @@
-"""Namespaces: the first ones, their service account, and what happens when one is deleted."""
+"""Namespaces: the initial ones, their service accounts, and deletion."""
 
 import asyncio
 
-from tests.conformance.apiserver_suite import MERGE, Api, config_map, pod
+from tests.conformance.apiserver.suite import MERGE, Api, config_map, pod
 
 NAMESPACES = "/api/v1/namespaces"
 
 
 async def until(api: Api, path: str, status: int) -> None:
-    """Wait for a path to answer a status; the test's own time limit ends a wait in vain."""
+    """Wait until a path answers with a status. The test's own time limit ends the wait."""
     while (await api.call("GET", path)).status != status:
         await asyncio.sleep(0.005)
 
@@ -23,7 +23,7 @@ async def test_a_namespace_gets_its_service_account(api: Api) -> None:
     await until(api, f"{NAMESPACES}/a/serviceaccounts/default", 200)
 
 
-async def test_a_deleted_namespace_is_emptied_and_goes(api: Api) -> None:
+async def test_a_deleted_namespace_is_emptied_and_removed(api: Api) -> None:
     await api.make(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
     await api.make(f"{NAMESPACES}/a/configmaps", config_map("m"))
     await api.make(f"{NAMESPACES}/a/pods", pod("p"))
@@ -33,7 +33,7 @@ async def test_a_deleted_namespace_is_emptied_and_goes(api: Api) -> None:
     assert (await api.call("GET", "/api/v1/configmaps")).json["items"] == []
 
 
-async def test_a_terminating_namespace_takes_nothing_new_and_waits_for_finalizers(api: Api) -> None:
+async def test_a_terminating_namespace_rejects_new_objects_and_waits_for_finalizers(api: Api) -> None:
     await api.make(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
     await api.make(f"{NAMESPACES}/a/configmaps", config_map("m", finalizers=["example.com/hold"]))
     await api.call("DELETE", f"{NAMESPACES}/a")
@@ -47,5 +47,5 @@ async def test_a_terminating_namespace_takes_nothing_new_and_waits_for_finalizer
     await until(api, f"{NAMESPACES}/a", 404)
 
 
-async def test_the_system_namespaces_stay(api: Api) -> None:
+async def test_system_namespaces_cannot_be_deleted(api: Api) -> None:
     assert (await api.call("DELETE", f"{NAMESPACES}/kube-system")).status == 403

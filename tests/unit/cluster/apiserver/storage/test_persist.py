@@ -1,4 +1,4 @@
-"""What was answered is still there after a restart, and after kill -9."""
+"""Acknowledged writes survive a restart and kill -9."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,9 @@ import aiohttp
 import pytest
 
 from dradriver.cluster.apiserver import ApiServer
-from tests.conformance.apiserver_suite import DRA, Api, claim, config_map
+from tests.conformance.apiserver.suite import DRA, Api, claim, config_map
 from tests.unit.cluster.apiserver.conftest import Connect, StartServer
+from tests.unit.cluster.apiserver.storage.test_definitions import ANYTHING
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 SERVE = """
@@ -71,7 +72,7 @@ async def test_a_custom_kind_is_served_again_after_a_restart(
         "metadata": {"name": "things.example.com"},
         "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
                  "versions": [{"name": "v1", "served": True, "storage": True,
-                 "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+                 "schema": {"openAPIV3Schema": ANYTHING}}]},
     }  # fmt: skip
     await connect(server).make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     await server.stop()
@@ -81,7 +82,7 @@ async def test_a_custom_kind_is_served_again_after_a_restart(
 
 
 async def write_until_killed(api: Api, writer: int) -> list[str]:
-    """Create objects one after the other; returns those that were acknowledged."""
+    """Create objects one after the other and return the acknowledged ones."""
     done: list[str] = []
     with contextlib.suppress(aiohttp.ClientError):
         for index in range(10_000):
@@ -96,7 +97,7 @@ async def write_until_killed(api: Api, writer: int) -> list[str]:
 async def test_kill_9_loses_no_acknowledged_write(
     tmp_path: Path, start_server: StartServer, connect: Connect, wait_for: int
 ) -> None:
-    """The server is killed after so many writes of one of four writers, in the middle of the others'."""
+    """The server is killed after this many writes of one of four writers, while the others are writing."""
     data = tmp_path / "data"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SERVE, str(data), stdout=asyncio.subprocess.PIPE
@@ -121,7 +122,7 @@ async def test_kill_9_loses_no_acknowledged_write(
     assert acknowledged <= kept
 
 
-async def test_a_full_disk_refuses_the_write_and_changes_nothing(server: ApiServer, api: Api) -> None:
+async def test_a_full_disk_fails_the_write_and_changes_nothing(server: ApiServer, api: Api) -> None:
     made = await api.make(MAPS, config_map("a"))
     database = server._database._connection
     assert database is not None

@@ -1,4 +1,4 @@
-"""The write-ahead log is bounded, however much is written and however writes and checkpoints fall together."""
+"""The size of the write-ahead log is bounded, whatever the timing of writes and checkpoints."""
 
 import asyncio
 import contextlib
@@ -8,14 +8,16 @@ from pathlib import Path
 from dradriver.cluster.apiserver.storage.persist import Database, Row
 
 LARGEST = 256 * 1024
-BODY = b"x" * 20_000
+BODY_BYTES = 20_000
 
 
 def row(revision: int) -> Row:
-    return Row("/pods", "default", f"pod-{revision % 7}", revision, BODY + str(revision).encode())
+    # Bodies differ everywhere, because SQLite writes only pages that have changed.
+    body = f"{revision:04}".encode() * (BODY_BYTES // 4)
+    return Row("/pods", "default", f"pod-{revision % 7}", revision, body)
 
 
-async def test_the_log_starts_anew_while_writes_never_stop(tmp_path: Path) -> None:
+async def test_the_log_is_truncated_during_continuous_writes(tmp_path: Path) -> None:
     database = Database(tmp_path / "state.db", LARGEST)
     database.open()
     largest = 0
@@ -24,16 +26,16 @@ async def test_the_log_starts_anew_while_writes_never_stop(tmp_path: Path) -> No
         largest = max(largest, (tmp_path / "state.db-wal").stat().st_size)
         await asyncio.sleep(0)
     await database.close()
-    assert LARGEST <= largest < 3 * LARGEST < 300 * len(BODY)
+    assert LARGEST <= largest < 3 * LARGEST < 300 * BODY_BYTES
     again = Database(tmp_path / "state.db")
     again.open()
     revision, rows = again.load()
     await again.close()
     assert revision == 301
-    assert {each.body.removeprefix(BODY) for each in rows} == {str(each).encode() for each in range(295, 302)}
+    assert sorted(rows, key=lambda each: each.revision) == [row(each) for each in range(295, 302)]
 
 
-async def test_a_program_that_reads_the_database_holds_no_write_up(tmp_path: Path) -> None:
+async def test_a_reader_of_the_database_blocks_no_write(tmp_path: Path) -> None:
     database = Database(tmp_path / "state.db", LARGEST)
     database.open()
     database.put(row(2))

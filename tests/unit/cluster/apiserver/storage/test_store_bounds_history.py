@@ -1,16 +1,16 @@
-"""The past is kept for a while; what is older is gone, and clients are told so."""
+"""The history of changes is bounded, and requests for older changes are answered with 410."""
 
 import asyncio
 import json
 
 from dradriver.cluster.apiserver import ApiServer, Fault
-from tests.conformance.apiserver_suite import DRA, MERGE, Api, claim, config_map
+from tests.conformance.apiserver.suite import DRA, MERGE, Api, claim, config_map
 from tests.unit.cluster.apiserver.conftest import Connect, StartServer
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-async def test_a_watch_from_a_forgotten_revision_ends_with_410(
+async def test_a_watch_from_a_compacted_revision_ends_with_410(
     start_server: StartServer, connect: Connect
 ) -> None:
     api = connect(await start_server(history=3))
@@ -22,7 +22,7 @@ async def test_a_watch_from_a_forgotten_revision_ends_with_410(
     assert event["object"]["message"].startswith(f"too old resource version: {first}")
 
 
-async def test_a_page_of_a_forgotten_revision_is_410(start_server: StartServer, connect: Connect) -> None:
+async def test_a_page_of_a_compacted_revision_is_410(start_server: StartServer, connect: Connect) -> None:
     api = connect(await start_server(history=3))
     for index in range(3):
         await api.make(MAPS, config_map(f"m{index}"))
@@ -35,7 +35,7 @@ async def test_a_page_of_a_forgotten_revision_is_410(start_server: StartServer, 
     assert [each["metadata"]["name"] for each in rest.json["items"]] == ["m1", "m2"]
 
 
-async def test_the_past_is_bounded_in_bytes_too(api: Api) -> None:
+async def test_the_history_is_bounded_in_bytes(api: Api) -> None:
     first = (await api.make(MAPS, config_map("a")))["metadata"]["resourceVersion"]
     for index in range(12):
         big = {"data": {"a": "x" * 900_000 + str(index)}}
@@ -44,7 +44,7 @@ async def test_the_past_is_bounded_in_bytes_too(api: Api) -> None:
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
-async def test_a_past_that_is_kept_packed_is_what_it_was(api: Api) -> None:
+async def test_packed_changes_equal_the_original_ones(api: Api) -> None:
     claims = f"{DRA}/namespaces/default/resourceclaims"
     made = await api.make(claims, claim("a", b'{"b":1.0,"a":"x"}'))
     for index in range(100):
@@ -64,7 +64,7 @@ async def test_a_broken_continue_token_is_a_bad_request(api: Api) -> None:
     assert (await api.call("GET", MAPS, params={"continue": "nonsense"})).status == 400
 
 
-async def test_an_exact_list_shows_the_past(api: Api) -> None:
+async def test_an_exact_list_shows_the_requested_revision(api: Api) -> None:
     made = await api.make(MAPS, config_map("a"))
     await api.call("PATCH", f"{MAPS}/a", {"data": {"a": "2"}}, content_type=MERGE)
     await api.make(MAPS, config_map("b"))
@@ -73,7 +73,7 @@ async def test_an_exact_list_shows_the_past(api: Api) -> None:
     assert [(each["metadata"]["name"], each["data"]) for each in items] == [("a", {"a": "1"})]
 
 
-async def test_a_watch_after_a_restart_starts_anew(start_server: StartServer, connect: Connect) -> None:
+async def test_a_watch_after_a_restart_must_list_again(start_server: StartServer, connect: Connect) -> None:
     server = await start_server()
     old = (await connect(server).make(MAPS, config_map("a")))["metadata"]["resourceVersion"]
     await connect(server).make(MAPS, config_map("b"))
@@ -83,7 +83,7 @@ async def test_a_watch_after_a_restart_starts_anew(start_server: StartServer, co
     assert event["object"]["code"] == 410
 
 
-async def test_bookmarks_tell_progress_without_changes(start_server: StartServer, connect: Connect) -> None:
+async def test_bookmarks_report_progress_without_changes(start_server: StartServer, connect: Connect) -> None:
     api = connect(await start_server(bookmark_seconds=0.01))
     start = (await api.call("GET", MAPS)).json["metadata"]["resourceVersion"]
     made = await api.make(
@@ -118,7 +118,7 @@ async def test_stopping_the_server_ends_its_watches(start_server: StartServer, c
     )
 
 
-async def test_compaction_forgets_the_past_at_once(server: ApiServer, api: Api) -> None:
+async def test_compaction_drops_the_history_at_once(server: ApiServer, api: Api) -> None:
     old = (await api.make(MAPS, config_map("a")))["metadata"]["resourceVersion"]
     await api.make(MAPS, config_map("b"))
     server.compact()
@@ -126,10 +126,10 @@ async def test_compaction_forgets_the_past_at_once(server: ApiServer, api: Api) 
     assert event["object"]["code"] == 410
 
 
-async def test_a_client_that_goes_away_leaves_nothing_behind(server: ApiServer, api: Api) -> None:
+async def test_a_disconnected_watch_leaves_no_listener(server: ApiServer, api: Api) -> None:
     await api.make(MAPS, config_map("a"))
     assert server._store is not None
-    listeners = server._store._shelf("/configmaps").listeners
+    listeners = server._store._get_collection("/configmaps").listeners
     await api.watch(MAPS, 1)
     while listeners:
         await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Pods and their claims come and go for ever; the server's memory does not grow with them."""
+"""Deleted pods and claims do not accumulate in the server's memory."""
 
 import asyncio
 import gc
@@ -12,8 +12,8 @@ from tests.unit.cluster.apiserver.conftest import StartServer
 WARM_UP, MEASURED = 50, 150
 
 
-async def come_and_go(store: Store, number: int) -> None:
-    """A pod with a claim that it owns; the garbage collector deletes the claim, which changes meanwhile."""
+async def create_and_delete(store: Store, number: int) -> None:
+    """Create and delete a pod with a claim, which changes before the garbage collector deletes it."""
     metadata = {"name": f"p{number}", "namespace": "default", "uid": str(uuid.uuid4())}
     pod = store.put(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"a": "x" * 200}})
     owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
@@ -31,17 +31,17 @@ async def come_and_go(store: Store, number: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_memory_does_not_grow_with_the_pods_that_are_gone(start_server: StartServer) -> None:
+async def test_memory_does_not_grow_with_deleted_pods(start_server: StartServer) -> None:
     server = await start_server(history=40)
     assert server._store is not None
     for number in range(WARM_UP):
-        await come_and_go(server._store, number)
+        await create_and_delete(server._store, number)
     tracemalloc.start()
     try:
         sizes = []
         for first in (WARM_UP, WARM_UP + MEASURED):
             for number in range(first, first + MEASURED):
-                await come_and_go(server._store, number)
+                await create_and_delete(server._store, number)
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
@@ -49,14 +49,14 @@ async def test_memory_does_not_grow_with_the_pods_that_are_gone(start_server: St
     assert (sizes[1] - sizes[0]) / MEASURED < 250  # bytes a pod
 
 
-async def test_the_past_is_kept_as_bytes(start_server: StartServer) -> None:
+async def test_older_changes_are_kept_as_bytes(start_server: StartServer) -> None:
     server = await start_server()
     assert server._store is not None
     for number in range(200):
-        await come_and_go(server._store, number)
+        await create_and_delete(server._store, number)
     decoded = [
         each
-        for change in server._store._shelf(CLAIMS).past
+        for change in server._store._get_collection(CLAIMS).history
         for each in (change.before, change.last)
         if each is not None and each._object is not None
     ]

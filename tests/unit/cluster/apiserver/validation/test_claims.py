@@ -1,4 +1,4 @@
-"""Rules of claims, classes and templates that the conformance suite does not name one by one."""
+"""Rules of claims, classes and templates that the conformance suite does not test one by one."""
 
 import json
 from collections.abc import Callable
@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from dradriver.cluster.apiserver.validation.claims import claim_spec, claim_status, device_class
+from dradriver.cluster.apiserver.validation.claims import (
+    check_claim_spec,
+    check_claim_status,
+    check_device_class,
+)
 from dradriver.cluster.apiserver.validation.field import Causes
-from tests.conformance.apiserver_suite import DRA, Api, claim
+from tests.conformance.apiserver.suite import DRA, Api, claim
 from tests.unit.cluster.apiserver.conftest import Connect, StartServer
 
 Json = dict[str, Any]
@@ -22,14 +26,14 @@ def request(**exactly: Any) -> Json:
     }
 
 
-def constrained(**constraint: Any) -> Json:
+def with_constraint(**constraint: Any) -> Json:
     return {"requests": [request()], "constraints": [constraint]}
 
 
-def derived(name: str) -> Json:
+def with_derived_attribute(name: str) -> Json:
     attributes = [{"name": name, "expression": "device.attributes"}]
     return {
-        **constrained(matchAttribute="d.example.com/a"),
+        **with_constraint(matchAttribute="d.example.com/a"),
         "requests": [request(derivedAttributes=attributes)],
     }
 
@@ -40,7 +44,7 @@ PRIORITIZED = {
 }
 
 
-def found(causes: Causes) -> set[tuple[str, str]]:
+def collect(causes: Causes) -> set[tuple[str, str]]:
     return {(cause.field, cause.message.partition(":")[0]) for cause in causes}
 
 
@@ -57,36 +61,36 @@ def found(causes: Causes) -> set[tuple[str, str]]:
         ({"requests": [request(selectors=[{}])]}, "....selectors[0].cel", "Required value"),
         ({"requests": [{**request(), "name": f"r{i}"} for i in range(33)]}, "requests", "Too many"),
         ({"requests": [PRIORITIZED]}, "requests[0].firstAvailable", "Too many"),
-        (constrained(requests=["x"], matchAttribute="d/a"), "constraints[0].requests[0]", "Invalid value"),
-        (constrained(matchAttribute="a"), "constraints[0].matchAttribute", "Invalid value"),
-        (constrained(), "constraints[0]", "Required value"),
-        (derived("d.example.com/b"), "....derivedAttributes[0].name", "Invalid value"),
-        (derived(""), "....derivedAttributes[0].name", "Required value"),
+        (with_constraint(requests=["x"], matchAttribute="d/a"), "constraints[0].requests[0]", "Invalid value"),
+        (with_constraint(matchAttribute="a"), "constraints[0].matchAttribute", "Invalid value"),
+        (with_constraint(), "constraints[0]", "Required value"),
+        (with_derived_attribute("d.example.com/b"), "....derivedAttributes[0].name", "Invalid value"),
+        (with_derived_attribute(""), "....derivedAttributes[0].name", "Required value"),
         ({"requests": [request()], "config": [{}]}, "config[0].opaque", "Required value"),
         ({"requests": [request(tolerations=[{"key": "a", "operator": "Exists", "value": "v"}])]},
          "....tolerations[0].value", "Invalid value"),
     ],
 )  # fmt: skip
-def test_a_broken_claim_is_named(devices: Json, field: str, problem: str) -> None:
+def test_an_invalid_claim_is_rejected_with_the_field(devices: Json, field: str, problem: str) -> None:
     field = field.replace("...", "requests[0].exactly")
-    assert found(claim_spec({"devices": devices}, "spec", None)) == {(f"spec.devices.{field}", problem)}
+    assert collect(check_claim_spec({"devices": devices}, "spec", None)) == {(f"spec.devices.{field}", problem)}
 
 
-def test_subrequests_are_referred_to_by_both_names() -> None:
+def test_subrequests_are_referenced_by_both_names() -> None:
     sub = {**request()["exactly"], "name": "s"}
     devices: Json = {
         "requests": [{"name": "r", "firstAvailable": [sub]}],
         "constraints": [{"requests": ["r/s", "r"], "matchAttribute": "d.example.com/a"}],
     }
-    assert claim_spec({"devices": devices}, "spec", None) == []
+    assert check_claim_spec({"devices": devices}, "spec", None) == []
     devices["constraints"][0]["requests"] = ["r/t"]
-    assert found(claim_spec({"devices": devices}, "spec", None)) == {
+    assert collect(check_claim_spec({"devices": devices}, "spec", None)) == {
         ("spec.devices.constraints[0].requests[0]", "Invalid value")
     }
 
 
 @pytest.mark.parametrize("size", [10 * 1024, 10 * 1024 + 1])
-async def test_opaque_parameters_take_10_kib(api: Api, size: int) -> None:
+async def test_opaque_parameters_are_limited_to_10_kib(api: Api, size: int) -> None:
     parameters = json.dumps({"a": "x" * (size - len('{"a":""}'))}, separators=(",", ":")).encode()
     answer = await api.call("POST", CLAIMS, claim("a", parameters))
     assert answer.status == (201 if size == 10 * 1024 else 422)
@@ -95,11 +99,11 @@ async def test_opaque_parameters_take_10_kib(api: Api, size: int) -> None:
 
 
 @pytest.mark.parametrize("parameters", [b"[]", b"1", b'"x"', b"null"])
-async def test_opaque_parameters_are_an_object(api: Api, parameters: bytes) -> None:
+async def test_opaque_parameters_must_be_an_object(api: Api, parameters: bytes) -> None:
     assert (await api.call("POST", CLAIMS, claim("a", parameters))).status == 422
 
 
-async def test_a_cel_check_may_be_handed_in(start_server: StartServer, connect: Connect) -> None:
+async def test_a_cel_check_is_optional(start_server: StartServer, connect: Connect) -> None:
     refuse: Callable[[str], str | None] = lambda text: "does not compile" if "nonsense" in text else None  # noqa: E731
     api = connect(await start_server(cel_check=refuse))
     body = {
@@ -113,9 +117,11 @@ async def test_a_cel_check_may_be_handed_in(start_server: StartServer, connect: 
     )
 
 
-def test_a_cel_expression_takes_10_kib() -> None:
+def test_a_cel_expression_is_limited_to_10_kib() -> None:
     spec = {"selectors": [{"cel": {"expression": "x" * (10 * 1024 + 1)}}]}
-    assert found(device_class({"spec": spec}, None, None)) == {("spec.selectors[0].cel.expression", "Too long")}
+    assert collect(check_device_class({"spec": spec}, None, None)) == {
+        ("spec.selectors[0].cel.expression", "Too long")
+    }
 
 
 @pytest.mark.parametrize(
@@ -129,7 +135,7 @@ def test_a_cel_expression_takes_10_kib() -> None:
     ],
 )
 def test_extended_resource_names(name: str, valid: bool) -> None:
-    assert (device_class({"spec": {"extendedResourceName": name}}, None, None) == []) == valid
+    assert (check_device_class({"spec": {"extendedResourceName": name}}, None, None) == []) == valid
 
 
 OTHER = {"driver": "d.example.com", "pool": "p", "device": "other"}
@@ -142,13 +148,13 @@ def pod(uid: str) -> Json:
 
 def status_problems(status: Json, old: Json | None = None, **metadata: Any) -> set[tuple[str, str]]:
     spec = {"devices": {"requests": [request()]}}
-    return found(claim_status({"metadata": metadata, "spec": spec, "status": status}, {"status": old or {}}))
+    return collect(
+        check_claim_status({"metadata": metadata, "spec": spec, "status": status}, {"status": old or {}})
+    )
 
 
 NO_LABEL_VALUE = {
-    "nodeSelectorTerms": [
-        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["no spaces"]}]},
-    ]
+    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["no spaces"]}]}]
 }
 
 
@@ -174,11 +180,11 @@ def results(*items: Json) -> Json:
         ({**results(RESULT), "devices": [OTHER]}, "devices[0]", "Invalid value"),
     ],
 )  # fmt: skip
-def test_a_broken_status_is_named(status: Json, field: str, problem: str) -> None:
+def test_an_invalid_status_is_rejected_with_the_field(status: Json, field: str, problem: str) -> None:
     assert status_problems(status) == {(f"status.{field}", problem)}
 
 
-def test_a_claim_that_is_being_deleted_is_not_reserved_further() -> None:
+def test_a_claim_that_is_being_deleted_takes_no_new_reservation() -> None:
     one, two = [pod(uid) for uid in ("1", "2")]
     old = {**results(RESULT), "reservedFor": [one]}
     assert status_problems({**old, "reservedFor": []}, old, deletionTimestamp="x") == set()

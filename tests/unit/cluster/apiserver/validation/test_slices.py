@@ -1,11 +1,11 @@
-"""Rules of slices that the conformance suite does not name one by one."""
+"""Rules of slices that the conformance suite does not test one by one."""
 
 from typing import Any
 
 import pytest
 
-from dradriver.cluster.apiserver.validation.slices import resource_slice as check
-from tests.conformance.apiserver_suite import resource_slice
+from dradriver.cluster.apiserver.validation.slices import check_slice as check
+from tests.conformance.apiserver.suite import resource_slice
 
 Json = dict[str, Any]
 
@@ -49,7 +49,7 @@ def test_attributes(attribute: Json, path: str, message: str) -> None:
     assert of_device(attributes={"a": attribute}) == {(path, message)}
 
 
-def test_attributes_and_capacities_are_32_together() -> None:
+def test_attributes_and_capacities_are_at_most_32_together() -> None:
     attributes = {f"a{index}": {"int": index} for index in range(20)}
     capacity = {f"c{index}": {"value": "1"} for index in range(13)}
     assert of_device(attributes=attributes, capacity=capacity) == {
@@ -161,7 +161,7 @@ def per_device(*devices: Json) -> list[str]:
     return [cause.field for cause in check(body, None)]
 
 
-def test_each_device_names_its_nodes_when_the_slice_does_not() -> None:
+def test_each_device_names_its_nodes_with_per_device_node_selection() -> None:
     assert per_device({"name": "a", "nodeName": "n"}, {"name": "b", "allNodes": True}) == []
     assert per_device({"name": "a"}) == ["spec.devices[0]"]
     assert per_device({"name": "a", "nodeName": "n", "allNodes": True}) == ["spec.devices[0]"]
@@ -169,7 +169,7 @@ def test_each_device_names_its_nodes_when_the_slice_does_not() -> None:
 
 
 @pytest.mark.parametrize("field", ["driver", "nodeName"])
-def test_driver_and_node_never_change(field: str) -> None:
+def test_driver_and_node_are_immutable(field: str) -> None:
     new = resource_slice("s", **{field: "other"})
     assert [(cause.field, cause.message) for cause in check(new, resource_slice("s"))] == [
         (f"spec.{field}", 'Invalid value: "other": field is immutable')

@@ -1,4 +1,4 @@
-"""Device health as the kubelet keeps it (KEP-4680)."""
+"""The kubelet's cache of device health (KEP-4680)."""
 
 from dradriver.cluster.kubelet.claims.health import CachedHealth, DeviceReport, HealthCache
 
@@ -10,11 +10,11 @@ class Clock:
         return self.now
 
 
-def test_a_device_that_nobody_reported_is_unknown() -> None:
+def test_an_unreported_device_is_unknown() -> None:
     assert HealthCache().get("d", "p", "x") == CachedHealth("Unknown")
 
 
-def test_a_report_holds_for_its_timeout() -> None:
+def test_a_report_is_valid_for_its_timeout() -> None:
     clock = Clock()
     cache = HealthCache(clock)
     cache.update("d", [DeviceReport("p", "x", "Healthy", "fine", 5.0)])
@@ -24,7 +24,7 @@ def test_a_report_holds_for_its_timeout() -> None:
     assert cache.get("d", "p", "x") == CachedHealth("Unknown")
 
 
-def test_without_a_timeout_it_is_thirty_seconds() -> None:
+def test_the_default_timeout_is_thirty_seconds() -> None:
     clock = Clock()
     cache = HealthCache(clock)
     cache.update("d", [DeviceReport("p", "x", "Healthy")])
@@ -32,7 +32,7 @@ def test_without_a_timeout_it_is_thirty_seconds() -> None:
     assert cache.get("d", "p", "x").health == "Unknown"
 
 
-def test_only_changes_are_told() -> None:
+def test_only_changes_are_reported() -> None:
     cache = HealthCache()
     report = DeviceReport("p", "x", "Healthy", "", 600.0)
     assert cache.update("d", [report]) == {("p", "x")}
@@ -40,7 +40,7 @@ def test_only_changes_are_told() -> None:
     assert cache.update("d", [report._replace(health="Unhealthy")]) == {("p", "x")}
 
 
-def test_a_device_that_is_no_longer_reported_is_told_when_it_is_overdue() -> None:
+def test_a_device_that_is_no_longer_reported_changes_when_it_is_overdue() -> None:
     clock = Clock()
     cache = HealthCache(clock)
     cache.update("d", [DeviceReport("p", "x", "Healthy", "", 5.0)])
@@ -49,7 +49,7 @@ def test_a_device_that_is_no_longer_reported_is_told_when_it_is_overdue() -> Non
     assert cache.update("d", []) == {("p", "x")}
 
 
-def test_a_driver_whose_stream_ended_is_forgotten() -> None:
+def test_the_devices_of_an_ended_stream_are_removed() -> None:
     cache = HealthCache()
     cache.update("d", [DeviceReport("p", "x", "Healthy", "", 600.0)])
     cache.clear("d")

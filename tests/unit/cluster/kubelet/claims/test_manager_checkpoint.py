@@ -1,4 +1,4 @@
-"""The file that remembers prepared claims."""
+"""The checkpoint file of prepared claims."""
 
 import errno
 from pathlib import Path
@@ -13,12 +13,12 @@ from dradriver.cluster.kubelet.claims.claim_records import (
     load_records,
     write_checkpoint,
 )
-from tests.conformance.kubelet_lab import Lab
+from tests.conformance.kubelet.lab import Lab
 
 DEVICE = CheckpointedDevice("pool", "gpu-0", "", ["r0"], ["example.com/gpu=a"])
 
 
-def test_what_was_written_is_read_but_for_what_must_be_asked_again(tmp_path: Path) -> None:
+def test_a_checkpoint_keeps_claims_but_not_that_they_were_prepared(tmp_path: Path) -> None:
     record = CheckpointedClaim("uid", "ns", "claim", ["pod"], {"d": [DEVICE]}, prepared=True, unpreparing=True)
     write_checkpoint(tmp_path / "state", encode_records([record]))
     assert load_records(tmp_path / "state") == [

@@ -1,4 +1,4 @@
-"""Drivers that end during a call, and drivers that nobody started."""
+"""Drivers that end during a call or before it, and drivers that are not registered."""
 
 import asyncio
 import logging
@@ -43,8 +43,8 @@ def store() -> PluginStore:
         wipe_seconds=30.0,
         call_timeout=20.0,
         health=HealthCache(),
-        usable=lambda _driver: None,
-        health_changed=lambda _driver, _devices: None,
+        on_usable=lambda _driver: None,
+        on_health_changed=lambda _driver, _devices: None,
     )
 
 
@@ -65,28 +65,38 @@ async def test_a_driver_that_dies_in_prepare_is_named() -> None:
         await process.wait()
 
 
-async def test_a_driver_that_is_not_registered_is_said_once(
+async def test_a_call_after_the_end_of_the_registration_is_an_error() -> None:
+    plugins = store()
+    plugins.register("led.example.com", "/nowhere.sock", ["v1.DRAPlugin"])
+    plugin = plugins.get("led.example.com")
+    await plugins.deregister("led.example.com", "/nowhere.sock")
+    with pytest.raises(DraError, match="the client connection is closing"):
+        await plugin.prepare([ClaimToPrepare("default", "u", "c")])
+    await plugins.stop()
+
+
+async def test_a_missing_driver_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugin_store, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(plugin_store, "_REGISTRATION_GRACE_SECONDS", 0.0)
     plugins = store()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             with pytest.raises(NotRegisteredError, match="is not registered"):
                 plugins.get("led.example.com")
-            await asyncio.gather(*plugins._missed.values())
+            await asyncio.gather(*plugins._missing_warnings.values())
     assert [record.getMessage() for record in caplog.records] == [
-        "DRA driver led.example.com is not registered: pods with its claims neither start nor go"
+        "DRA driver led.example.com is not registered: pods with its claims can neither start nor end"
     ]
     await plugins.stop()
 
 
-async def test_a_driver_that_registers_in_time_is_not_missed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_driver_that_registers_in_time_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     plugins = store()
     with pytest.raises(NotRegisteredError):
         plugins.get("led.example.com")
     plugins.register("led.example.com", "/nowhere.sock", ["v1.DRAPlugin"])
-    assert not plugins._missed
+    assert not plugins._missing_warnings
     await plugins.stop()
     assert not [
         each

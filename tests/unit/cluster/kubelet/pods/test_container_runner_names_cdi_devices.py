@@ -1,4 +1,4 @@
-"""What a runtime says of a mount's missing source names no driver; the event does."""
+"""A runtime's message about a missing mount source names no driver. The kubelet adds the CDI devices."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ async def test_the_message_names_the_first_cdi_devices(tmp_path: Path, reason: s
         owner="o",
         cdi_folder=tmp_path,
         restart_delay=1.0,
-        changed=lambda: None,
+        on_change=lambda: None,
     )
     with pytest.raises(ContainerStartError, match="no such file") as caught:
         await runner.start(pod.spec.containers[0], ("led.example.com/claim=1", "b", "c"))

@@ -1,4 +1,4 @@
-"""`kubectl logs`: whole, the last lines, and on and on."""
+"""`kubectl logs`: all lines, the last lines, and `--follow`."""
 
 import asyncio
 import shutil
@@ -8,8 +8,8 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.errors import NotFoundError, UsageError
-from tests.conformance.kubelet_embedded import EmbeddedNode
-from tests.conformance.kubelet_lab import Lab
+from tests.conformance.kubelet.embedded import EmbeddedNode
+from tests.conformance.kubelet.lab import Lab
 
 
 async def collect(node: EmbeddedNode, *, follow: bool, tail: int | None) -> str:
@@ -62,7 +62,7 @@ async def test_kubectl_logs_shows_them(lab: Lab, node: EmbeddedNode, api: ApiSer
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-async def test_kubectl_logs_tells_why_there_is_none(
+async def test_kubectl_logs_prints_why_there_is_no_log(
     lab: Lab, node: EmbeddedNode, api: ApiServer, tmp_path: Path
 ) -> None:
     api.pod_logs = node.kubelet.logs

@@ -1,4 +1,4 @@
-"""The table of steps and the order of containers, without any I/O."""
+"""The table of steps and the order of containers, without I/O."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,13 @@ from dradriver.cluster.kubelet.pods.pod_plan import PodFacts, PodStep, next_step
 from dradriver.model.core.workload import Container, PodSpec
 
 IDLE = PodFacts(
-    leaving=False, exists=True, running=True, settled=False, holds_claims=True, prepared=True, due=False
+    terminating=False,
+    exists=True,
+    running=True,
+    completed=False,
+    has_claims=True,
+    prepared=True,
+    has_due_containers=False,
 )
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -19,18 +25,18 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     ("facts", "step"),
     [
         (IDLE, PodStep.WAIT),
-        (replace(IDLE, due=True), PodStep.START),
-        (replace(IDLE, prepared=False, due=True, running=False), PodStep.PREPARE),
-        (replace(IDLE, leaving=True, prepared=False, due=True), PodStep.STOP),
-        (replace(IDLE, leaving=True, running=False), PodStep.UNPREPARE),
-        (replace(IDLE, leaving=True, running=False, holds_claims=False), PodStep.REMOVE),
-        (replace(IDLE, leaving=True, running=False, holds_claims=False, exists=False), PodStep.DONE),
-        (replace(IDLE, settled=True), PodStep.STOP),
-        (replace(IDLE, settled=True, running=False), PodStep.UNPREPARE),
-        (replace(IDLE, settled=True, running=False, holds_claims=False, prepared=False), PodStep.WAIT),
+        (replace(IDLE, has_due_containers=True), PodStep.START),
+        (replace(IDLE, prepared=False, has_due_containers=True, running=False), PodStep.PREPARE),
+        (replace(IDLE, terminating=True, prepared=False, has_due_containers=True), PodStep.STOP),
+        (replace(IDLE, terminating=True, running=False), PodStep.UNPREPARE),
+        (replace(IDLE, terminating=True, running=False, has_claims=False), PodStep.REMOVE),
+        (replace(IDLE, terminating=True, running=False, has_claims=False, exists=False), PodStep.DONE),
+        (replace(IDLE, completed=True), PodStep.STOP),
+        (replace(IDLE, completed=True, running=False), PodStep.UNPREPARE),
+        (replace(IDLE, completed=True, running=False, has_claims=False, prepared=False), PodStep.WAIT),
     ],
 )
-def test_the_first_line_that_holds_decides(facts: PodFacts, step: PodStep) -> None:
+def test_the_first_matching_line_decides(facts: PodFacts, step: PodStep) -> None:
     assert next_step(facts) is step
 
 
@@ -44,9 +50,9 @@ def states(**stages: ContainerState) -> dict[str, ContainerState]:
 
 
 WAITING = ContainerState(name="")
-RUNNING = WAITING.runs("x://1", NOW)
-DONE = RUNNING.ends(0, NOW, 0.0, 10.0)
-FAILED = RUNNING.ends(1, NOW, 0.0, 10.0)
+RUNNING = WAITING.to_running("x://1", NOW)
+DONE = RUNNING.to_terminated(0, NOW, 0.0, 10.0)
+FAILED = RUNNING.to_terminated(1, NOW, 0.0, 10.0)
 
 
 def test_all_containers_start_together() -> None:
@@ -64,35 +70,35 @@ def test_others_start_as_soon_as_a_sidecar_runs() -> None:
     assert plan.start == ("a", "b")
 
 
-def test_a_pod_is_settled_when_none_will_run_again() -> None:
-    assert plan_containers(spec("Never"), states(a=DONE, b=FAILED), 0.0).settled
-    assert plan_containers(spec("OnFailure"), states(a=DONE, b=DONE), 0.0).settled
-    assert not plan_containers(spec("OnFailure"), states(a=DONE, b=FAILED), 0.0).settled
-    assert not plan_containers(spec("Always"), states(a=DONE, b=DONE), 0.0).settled
-    assert not plan_containers(spec("Never"), states(a=DONE, b=RUNNING), 0.0).settled
+def test_a_pod_is_completed_when_no_container_will_run_again() -> None:
+    assert plan_containers(spec("Never"), states(a=DONE, b=FAILED), 0.0).completed
+    assert plan_containers(spec("OnFailure"), states(a=DONE, b=DONE), 0.0).completed
+    assert not plan_containers(spec("OnFailure"), states(a=DONE, b=FAILED), 0.0).completed
+    assert not plan_containers(spec("Always"), states(a=DONE, b=DONE), 0.0).completed
+    assert not plan_containers(spec("Never"), states(a=DONE, b=RUNNING), 0.0).completed
 
 
-def test_restarts_wait_twice_as_long_each_time_but_the_first() -> None:
+def test_the_backoff_doubles_after_an_immediate_first_restart() -> None:
     state, waits = WAITING, []
     for clock in (0.0, 100.0, 200.0, 300.0):
-        state = state.runs("x://1", NOW).ends(1, NOW, clock, 10.0)
+        state = state.to_running("x://1", NOW).to_terminated(1, NOW, clock, 10.0)
         waits.append(state.not_before - clock)
     assert waits == [0.0, 10.0, 20.0, 40.0]
     assert state.restarts == 3
 
 
-def test_a_long_run_begins_the_back_off_anew() -> None:
-    state = WAITING.runs("x://1", NOW).ends(1, NOW, 0.0, 10.0).runs("x://2", NOW)
-    assert state.ends(1, NOW + timedelta(minutes=11), 5.0, 10.0).not_before == 5.0
+def test_a_long_run_resets_the_backoff() -> None:
+    state = WAITING.to_running("x://1", NOW).to_terminated(1, NOW, 0.0, 10.0).to_running("x://2", NOW)
+    assert state.to_terminated(1, NOW + timedelta(minutes=11), 5.0, 10.0).not_before == 5.0
 
 
-def test_the_plan_says_when_to_look_again() -> None:
+def test_the_plan_has_the_time_of_the_next_check() -> None:
     later = replace(FAILED, not_before=7.0)
     plan = plan_containers(spec(), states(a=later, b=RUNNING), 3.0)
-    assert (plan.start, plan.look_again) == ((), 7.0)
+    assert (plan.start, plan.next_check) == ((), 7.0)
 
 
 def test_a_status_reads_back_as_the_same_state() -> None:
     status = FAILED.status(Container(name=""), restarting=False)
     read = ContainerState.from_status("", status, NOW)
-    assert (read.stage, read.ending, read.restarts) == (Stage.TERMINATED, FAILED.ending, 0)
+    assert (read.stage, read.last_exit, read.restarts) == (Stage.TERMINATED, FAILED.last_exit, 0)

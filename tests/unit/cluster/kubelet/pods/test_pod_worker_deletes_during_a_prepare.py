@@ -1,9 +1,9 @@
-"""A pod that is deleted while its driver still prepares."""
+"""A pod that is deleted during a prepare."""
 
-from tests.conformance.kubelet_lab import Lab
+from tests.conformance.kubelet.lab import Lab
 
 
-async def test_a_prepare_under_way_is_given_up_and_unprepared(lab: Lab) -> None:
+async def test_a_running_prepare_is_cancelled_and_unprepared(lab: Lab) -> None:
     async with lab.registered() as driver:
         driver.hold.clear()
         await lab.claim("claim")

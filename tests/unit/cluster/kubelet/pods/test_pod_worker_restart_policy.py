@@ -1,9 +1,9 @@
-"""Restart policies, init containers, sidecars, and what is told of them."""
+"""Restart policies, init containers and sidecars, and their status."""
 
 from typing import Any
 
-from tests.conformance.kubelet_embedded import EmbeddedNode
-from tests.conformance.kubelet_lab import Lab
+from tests.conformance.kubelet.embedded import EmbeddedNode
+from tests.conformance.kubelet.lab import Lab
 
 
 def container(script: str, name: str = "main", **more: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ async def test_a_failed_container_that_is_never_restarted_fails_its_pod(lab: Lab
     assert status["restartCount"] == 0
 
 
-async def test_on_failure_runs_again_until_it_works(lab: Lab) -> None:
+async def test_on_failure_restarts_until_success(lab: Lab) -> None:
     node = lab.node
     assert isinstance(node, EmbeddedNode)
     mark = node.cdi.parent / "mark"
@@ -29,7 +29,7 @@ async def test_on_failure_runs_again_until_it_works(lab: Lab) -> None:
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
-async def test_a_container_that_fails_again_and_again_backs_off(lab: Lab) -> None:
+async def test_a_container_that_fails_repeatedly_backs_off(lab: Lab) -> None:
     await lab.pod("pod", containers=[container("exit 1")], restartPolicy="Always")
 
     async def backs_off() -> bool:
@@ -66,7 +66,7 @@ async def test_a_sidecar_ends_with_the_others(lab: Lab) -> None:
     await lab.phase("pod", "Succeeded")
 
 
-async def test_ready_pods_say_so(lab: Lab) -> None:
+async def test_a_running_pod_has_the_ready_conditions(lab: Lab) -> None:
     await lab.pod("pod")
     pod = await lab.phase("pod", "Running")
     conditions = {each["type"]: each["status"] for each in pod["status"]["conditions"]}
@@ -78,16 +78,16 @@ async def test_ready_pods_say_so(lab: Lab) -> None:
     assert status["containerID"].startswith("process://")
 
 
-async def test_a_program_that_is_missing_is_told_in_status_and_event(lab: Lab) -> None:
+async def test_a_missing_program_is_in_status_and_event(lab: Lab) -> None:
     await lab.pod("pod", containers=[{"name": "main", "image": "x", "command": ["no-such-program"]}])
     await lab.event("pod", "Failed", "no-such-program")
 
-    async def told() -> bool:
+    async def failed_to_start() -> bool:
         pod = await lab.get_pod("pod")
         statuses = pod["status"].get("containerStatuses", []) if pod else []
         return [each["state"]["waiting"]["reason"] for each in statuses] == ["RunContainerError"]
 
-    await lab.until("reason", told)
+    await lab.until("reason", failed_to_start)
 
 
 async def test_variables_in_commands_are_expanded(lab: Lab) -> None:
@@ -99,7 +99,7 @@ async def test_variables_in_commands_are_expanded(lab: Lab) -> None:
     assert await lab.node.logs("pod") == "12 $(B) $(C)\n"
 
 
-async def test_a_job_that_is_done_is_not_done_again_after_a_restart(lab: Lab) -> None:
+async def test_a_finished_job_is_not_repeated_after_a_restart(lab: Lab) -> None:
     assert isinstance(lab.node, EmbeddedNode)
     trace = lab.node.cdi.parent / "trace"
     await lab.pod("pod", containers=[container(f"echo run >> {trace}")])
@@ -125,7 +125,7 @@ async def test_a_pod_that_ran_while_the_kubelet_was_killed_runs_again(lab: Lab) 
     await lab.until("second run", again)
 
 
-async def test_a_pod_that_may_not_run_again_fails_when_it_vanished(lab: Lab) -> None:
+async def test_a_pod_that_is_never_restarted_fails_when_its_container_is_lost(lab: Lab) -> None:
     await lab.pod("pod", restartPolicy="Never")
     await lab.phase("pod", "Running")
     await lab.node.stop()

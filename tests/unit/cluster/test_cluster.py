@@ -1,9 +1,13 @@
+"""Start, stop and state of an embedded cluster."""
+
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from dradriver.cluster import EmbeddedCluster
+from dradriver.cluster.kubelet.pods.pods import PodManager
 from dradriver.errors import UsageError
 from dradriver.kube import CLAIMS, NODES, PODS, Client, Forbidden, Invalid
 from dradriver.model.core.workload import Node, Pod
@@ -11,7 +15,7 @@ from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 
 
-async def test_a_second_cluster_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+async def test_a_second_cluster_in_the_same_folder_is_rejected(tmp_path: Path) -> None:
     async with EmbeddedCluster(tmp_path, nodes=0):
         with pytest.raises(UsageError, match=r"another cluster runs in it \(process \d+\)"):
             await EmbeddedCluster(tmp_path, nodes=0).start()
@@ -29,7 +33,7 @@ async def test_objects_address_and_credentials_survive_a_restart(tmp_path: Path)
         assert [claim.ref for claim in claims.items] == ["default/claim-1"]
 
 
-async def test_every_node_has_its_folders_and_its_drivers_an_identity(tmp_path: Path) -> None:
+async def test_every_node_has_folders_and_a_driver_identity(tmp_path: Path) -> None:
     async with EmbeddedCluster(tmp_path, nodes=2, runtime="process") as cluster:
         assert cluster.nodes == ("node-1", "node-2")
         nodes = await cluster.client().list(NODES, into=Node)
@@ -45,8 +49,7 @@ async def test_every_node_has_its_folders_and_its_drivers_an_identity(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("nodes", "names"),
-    [("node-1", ("node-1",)), (["a", "b"], ("a", "b")), (2, ("node-1", "node-2")), (0, ())],
+    ("nodes", "names"), [("node-1", ("node-1",)), (["a", "b"], ("a", "b")), (2, ("node-1", "node-2")), (0, ())]
 )
 def test_nodes_are_a_name_names_or_a_number(
     tmp_path: Path, nodes: int | str | Sequence[str], names: tuple[str, ...]
@@ -54,7 +57,7 @@ def test_nodes_are_a_name_names_or_a_number(
     assert EmbeddedCluster(tmp_path, nodes=nodes).nodes == names
 
 
-async def test_a_selector_that_does_not_compile_is_refused_on_write(tmp_path: Path) -> None:
+async def test_a_selector_that_does_not_compile_is_rejected_on_write(tmp_path: Path) -> None:
     async with EmbeddedCluster(tmp_path, nodes=0) as cluster:
         wrong = builders.claim(builders.device_request(builders.CLASS, "device.drivr == 'x'"))
         with pytest.raises(Invalid, match="drivr"):
@@ -64,22 +67,39 @@ async def test_a_selector_that_does_not_compile_is_refused_on_write(tmp_path: Pa
 @pytest.mark.parametrize(
     "gates", [{"DRANonsense": True}, {"DRADeviceTaints": False, "DRADeviceTaintRules": True}]
 )
-def test_feature_gates_that_make_no_sense_are_refused(tmp_path: Path, gates: dict[str, bool]) -> None:
+def test_invalid_feature_gates_are_rejected(tmp_path: Path, gates: dict[str, bool]) -> None:
     with pytest.raises(UsageError, match="DRA"):
         EmbeddedCluster(tmp_path, feature_gates=gates)
 
 
 async def test_a_runtime_that_does_not_exist_leaves_nothing_running(tmp_path: Path) -> None:
+    failed = EmbeddedCluster(tmp_path, runtime="docker")
     with pytest.raises(UsageError, match="runtime 'docker' is unknown"):
-        await EmbeddedCluster(tmp_path, runtime="docker").start()
+        await failed.start()
+    with pytest.raises(UsageError, match="has not been started"):
+        failed.client()
     async with EmbeddedCluster(tmp_path, nodes=0):
         pass
 
 
-async def test_a_client_is_to_be_had_only_while_the_cluster_runs(tmp_path: Path) -> None:
+async def test_a_client_exists_only_while_the_cluster_runs(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(tmp_path, nodes=0)
     with pytest.raises(UsageError, match="has not been started"):
         cluster.client()
     async with cluster:
         assert (await cluster.client().list(PODS, into=Pod)).items == []
     await cluster.stop()
+
+
+async def test_liveness_names_a_failed_task_of_a_kubelet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_self: PodManager) -> None:
+        raise RuntimeError("a defect")
+
+    async with EmbeddedCluster(tmp_path, runtime="process") as cluster:
+        assert await cluster.liveness() == ""
+    monkeypatch.setattr(PodManager, "run", fail)
+    async with EmbeddedCluster(tmp_path, runtime="process") as cluster:
+        await asyncio.sleep(0)
+        assert await cluster.liveness() == "kubelet node-1: pods: RuntimeError('a defect')"

@@ -1,4 +1,4 @@
-"""Each runtime: what the container sees, how it ends, and that nothing is left."""
+"""Each runtime: the container's view, its end, and no leftovers."""
 
 import asyncio
 import os
@@ -65,7 +65,9 @@ def device(tmp_path: Path, make_spec: MakeSpec) -> str:
 
 
 def output(runtime: Runtime, spec: ContainerSpec) -> str:
-    return b"".join(runtime.text_of(line) for line in spec.log.read_bytes().splitlines(keepends=True)).decode()
+    return b"".join(
+        runtime.parse_log_line(line) for line in spec.log.read_bytes().splitlines(keepends=True)
+    ).decode()
 
 
 async def test_exit_code_and_output_are_kept(runtime: Runtime, make_spec: MakeSpec) -> None:
@@ -76,7 +78,7 @@ async def test_exit_code_and_output_are_kept(runtime: Runtime, make_spec: MakeSp
     assert container.id.startswith(f"{runtime.name}://")
 
 
-async def test_env_and_working_dir_are_honoured(runtime: Runtime, make_spec: MakeSpec) -> None:
+async def test_env_and_working_dir_are_honored(runtime: Runtime, make_spec: MakeSpec) -> None:
     spec = make_spec("sh", "-c", "echo $WORD; pwd", env={"WORD": "a b"}, working_dir="/usr")
     await (await runtime.start(spec)).wait()
     assert output(runtime, spec) == "a b\n/usr\n"
@@ -148,7 +150,7 @@ async def test_an_unknown_program_is_an_error_that_names_it(runtime: Runtime, ma
     assert caught.value.reason == "RunContainerError"
 
 
-async def test_clean_ends_what_an_earlier_run_left(
+async def test_clean_ends_the_containers_of_an_earlier_run(
     runtime: Runtime, make_spec: MakeSpec, tmp_path: Path
 ) -> None:
     container = await runtime.start(make_spec("sh", "-c", "sleep infinity & sleep infinity"))
@@ -159,6 +161,6 @@ async def test_clean_ends_what_an_earlier_run_left(
     assert str(tmp_path) not in mounts
 
 
-async def test_an_unknown_runtime_is_refused() -> None:
+async def test_an_unknown_runtime_is_rejected() -> None:
     with pytest.raises(UsageError, match="'docker' is unknown: use podman, runc or process"):
         await choose_runtime("docker")

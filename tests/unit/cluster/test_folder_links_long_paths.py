@@ -1,4 +1,4 @@
-"""A cluster may live in a folder whose path is too long for sockets: its nodes are reached through a link."""
+"""A data folder whose path is too long for sockets: nodes use a short symbolic link."""
 
 import tempfile
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_a_node_is_reached_through_a_link_while_the_cluster_runs(deep: Path) -> 
     assert not list(Path(tempfile.gettempdir()).iterdir())
 
 
-def test_a_link_that_a_kill_left_behind_is_used_again(deep: Path) -> None:
+def test_a_leftover_link_of_a_killed_process_is_reused(deep: Path) -> None:
     killed = DataFolder(deep)
     killed.lock()
     killed.node("node-1").mkdir(parents=True)
@@ -40,7 +40,7 @@ def test_a_link_that_a_kill_left_behind_is_used_again(deep: Path) -> None:
     folder.unlock()
 
 
-def test_what_is_not_our_link_is_not_followed(deep: Path, tmp_path: Path) -> None:
+def test_a_foreign_link_is_rejected(deep: Path, tmp_path: Path) -> None:
     folder = DataFolder(deep)
     folder.lock()
     link = next(Path(tempfile.gettempdir()).iterdir())
@@ -50,7 +50,7 @@ def test_what_is_not_our_link_is_not_followed(deep: Path, tmp_path: Path) -> Non
         DataFolder(deep).lock()
     link.unlink()
     again = DataFolder(deep)
-    again.lock()  # the refusal gave the folder free
+    again.lock()  # the failed lock released the folder
     again.unlock()
 
 
