@@ -1,20 +1,20 @@
-"""The controllers and the scheduler together, over one set of caches."""
+"""Run the controllers and the scheduler together, with one set of caches."""
 
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from dradriver.allocator import MAX_STEPS, ORDERED, Features, Order
 from dradriver.control.claims.controller import ClaimController
-from dradriver.control.extended import ScoringStrategy
+from dradriver.control.classic.context_controller import NAME as CONTEXTS
+from dradriver.control.classic.context_controller import ContextController
+from dradriver.control.classic.silent_controllers import SilentControllers
+from dradriver.control.conflicts.controller import NAME as CONFLICTS
+from dradriver.control.conflicts.controller import DoubleAllocationController
 from dradriver.control.pools.controller import NAME as POOLS
 from dradriver.control.pools.controller import PoolController
-from dradriver.control.pools.pool_index import PoolIndex
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.metrics import ControlMetrics
-from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT
 from dradriver.control.scheduler.scheduler import Scheduler
 from dradriver.control.settings import SchedulerSettings
 from dradriver.control.taints.eviction_controller import NAME as EVICTION
@@ -27,9 +27,9 @@ __all__ = ["Controllers"]
 class Controllers:
     """Runs the whole control plane: `async with Controllers(client)`.
 
-    `__aenter__` returns when the caches have read all objects. If the process dies at any point, the next start
-    continues from the objects. Only one instance may run at a time: two schedulers would give one device to two
-    claims.
+    `__aenter__` returns when the caches have read all objects. If the process dies at any point, the next
+    process continues from the objects. Only one instance may run at a time, because two schedulers would
+    allocate one device to two claims.
 
     Attributes:
         caches: the cached objects of the cluster.
@@ -37,34 +37,21 @@ class Controllers:
     """
 
     def __init__(
-        self,
-        client: Client,
-        *,
-        features: Features | None = None,
-        binding_timeout: timedelta = BINDING_TIMEOUT,
-        setback: tuple[float, float] = (1.0, 10.0),
-        max_steps: int = MAX_STEPS,
-        order: Order = ORDERED,
-        taint_rules: bool = True,
-        scoring: ScoringStrategy | None = None,
+        self, client: Client, settings: SchedulerSettings | None = None, *, taint_rules: bool = True
     ) -> None:
         """Create controllers that do not run yet.
 
         Args:
-            client: a session that may write claims, their status, pods' status and bindings, rules' status and
-                events, and delete claims and pods.
-            features: the features that the allocator may use.
-            binding_timeout: how long after its allocation a claim may wait for binding conditions.
-            setback: the first and the longest wait in seconds before the next attempt for a pod whose devices
-                did not get ready, or for which a write was refused.
-            max_steps: number of tried devices after which the allocator gives up on a node.
-            order: the order in which devices of a node are preferred.
-            taint_rules: whether the API server has DeviceTaintRules (DRADeviceTaintRules).
-            scoring: the scores of nodes for pods with extended resources; by default all nodes score the same.
+            client: the API server. It needs rights to write claims and their status, the status of pods and
+                DeviceTaintRules, bindings and events, and to delete claims and pods. If the API server serves
+                PodSchedulingContexts, it needs rights to write them and the status of ControllerAllocations.
+            settings: the settings of scheduling. None: default values.
+            taint_rules: whether the API server serves DeviceTaintRules (feature gate DRADeviceTaintRules).
         """
-        features = features or Features()
+        settings = settings or SchedulerSettings()
+        features = settings.features
         self.metrics = ControlMetrics()
-        self.caches = Caches(client, taint_rules=taint_rules and features.device_taints)
+        self.caches = Caches(client, taint_rules=taint_rules and features.device_taints, classic=True)
         self.metrics.show_claims(self.caches.claims.items.values)
         self._recorders: list[EventRecorder] = []
         self._claims = ClaimController(self.caches, self._executor(client, "resource_claim"), self.metrics)
@@ -73,28 +60,26 @@ class Controllers:
             if features.device_taints
             else None
         )
-        pools = PoolIndex(self.caches)
         self._pools = PoolController(
-            self.caches, pools, self._executor(client, POOLS), self.metrics, features, order
+            self.caches, self._executor(client, POOLS), self.metrics, features, settings.order
         )
-        self._scheduler = Scheduler(
+        scheduler_executor = self._executor(client, "default-scheduler")
+        self._scheduler = Scheduler(self.caches, scheduler_executor, settings, self.metrics)
+        self._conflicts = DoubleAllocationController(
             self.caches,
-            pools,
-            self._executor(client, "default-scheduler"),
-            SchedulerSettings(
-                features=features,
-                binding_timeout=binding_timeout,
-                setback=setback,
-                max_steps=max_steps,
-                order=order,
-                scoring=scoring or ScoringStrategy(),
-            ),
+            self._scheduler.allocations,
+            self._executor(client, CONFLICTS),
+            self._scheduler.is_binding,
             self.metrics,
+        )
+        self._contexts = ContextController(self.caches, self._executor(client, CONTEXTS), self.metrics)
+        self._silent_controllers = SilentControllers(
+            self.caches, scheduler_executor, self.metrics, settings.binding_timeout
         )
         self._stack = AsyncExitStack()
 
     def _executor(self, client: Client, component: str) -> Executor:
-        """Return an executor whose events carry the name of a component."""
+        """Return an executor that writes events in the name of a component."""
         recorder = EventRecorder(client, component)
         self._recorders.append(recorder)
         return Executor(client, self.caches, recorder)
@@ -108,6 +93,9 @@ class Controllers:
             if self._evictions is not None:
                 await stack.enter_async_context(self._evictions)
             await stack.enter_async_context(self._pools)
+            await stack.enter_async_context(self._conflicts)
+            await stack.enter_async_context(self._contexts)
+            await stack.enter_async_context(self._silent_controllers)
             await stack.enter_async_context(self._scheduler)
             self._stack = stack.pop_all()
         return self

@@ -1,9 +1,8 @@
-"""The claims of pods: created from templates, reserved, released and deleted.
+"""The claims of pods: create them from templates, reserve them, release them and delete them.
 
-| module | contents |
-|---|---|
-| `controller` | the resource claim controller: runs the decisions for each pod and claim |
-| `ownership` | the decisions, as pure functions |
-| `pod_claims` | which claims belong to a pod |
-| `generated_names` | name suffixes that are the same at every attempt |
+| module       | contents                                                                 |
+|--------------|--------------------------------------------------------------------------|
+| `controller` | the resource claim controller, which makes and carries out the decisions |
+| `ownership`  | the decisions for each pod and claim, as pure functions                  |
+| `pod_claims` | finds the claims that belong to a pod, and generates their names         |
 """

@@ -1,57 +1,49 @@
-"""Extended resources that devices serve (KEP-5004): from a pod's `example.com/gpu: 2` to a claim, and back.
+"""Extended resources that devices serve (KEP-5004): make a claim from a pod's `example.com/gpu: 2`.
 
-Law of this package: pure functions of values. It writes nothing and decides on no node. A resource that a
-node's device plugin advertises is counted there. Any other resource is requested from devices.
+Rule of this package: all functions are pure. They write no objects and do not choose a node. If a node's device
+plugin advertises a resource, the resource is counted on this node. Any other resource is requested from
+devices, in a claim.
 
-| module | contents |
-|---|---|
-| `names` | which resource names of a container devices may serve |
-| `classes` | which device class serves which resource |
-| `requests` | the requests that a pod's amounts make, and the request of each container |
-| `share` | divides a pod's amounts between the device plugins and the devices of a node |
-| `special` | the special claim that holds the requests |
-| `node_usage` | how much the pods on each node take |
-| `scheduling_steps` | PreFilter, Filter and Score for extended resources |
-| `scoring` | how full a node would be |
-| `findings` | reports names and pods that can't work, or not as expected |
+| module             | contents                                                                     |
+|--------------------|------------------------------------------------------------------------------|
+| `names`            | finds which resource names of a container devices can serve                  |
+| `classes`          | finds the device class that serves a resource                                |
+| `requests`         | converts a pod's amounts to requests of a claim, and maps them to containers |
+| `resource_split`   | divides a pod's amounts between the device plugins and the devices of a node |
+| `special`          | the special claim that holds the requests                                    |
+| `node_usage`       | the amounts that the pods on each node request                               |
+| `scheduling_steps` | PreFilter, Filter and Score for extended resources                           |
+| `scoring`          | scores nodes by how full they would be                                       |
+| `findings`         | reports names and pods that cannot work, or that do not work as expected     |
 
-Terms: a pod *asks for amounts* of extended resources. The *special claim* is the claim that a scheduler creates
-for the amounts that devices have to serve. Its *mappings* map each container to its requests.
+Terms: a pod *requests amounts* of extended resources. The *special claim* is the claim that a scheduler creates
+for the amounts that devices must serve. The claim's *mappings* name the requests of each container.
 """
 
 from dradriver.control.extended.classes import ClassesByResource
-from dradriver.control.extended.names import IMPLICIT_PREFIX, implicit_name, is_extended
-from dradriver.control.extended.requests import amounts_of, completed
-from dradriver.control.extended.scoring import ResourceUse, ScoringStrategy
-from dradriver.control.extended.share import Share, Unservable, allocatable, share_of
+from dradriver.control.extended.names import is_extended
+from dradriver.control.extended.requests import complete_requests, requested_amounts
+from dradriver.control.extended.resource_split import Unservable, split_resources
+from dradriver.control.extended.scoring import ScoringStrategy
 from dradriver.control.extended.special import (
-    Special,
+    SpecialClaimPlan,
     discard_step,
-    is_left,
     is_special_for,
-    owners_of,
-    special_for,
-    usable_again,
+    new_special_claim,
+    special_claim_owners,
 )
 
 __all__ = [
-    "IMPLICIT_PREFIX",
     "ClassesByResource",
-    "ResourceUse",
     "ScoringStrategy",
-    "Share",
-    "Special",
+    "SpecialClaimPlan",
     "Unservable",
-    "allocatable",
-    "amounts_of",
-    "completed",
+    "complete_requests",
     "discard_step",
-    "implicit_name",
     "is_extended",
-    "is_left",
     "is_special_for",
-    "owners_of",
-    "share_of",
-    "special_for",
-    "usable_again",
+    "new_special_claim",
+    "requested_amounts",
+    "special_claim_owners",
+    "split_resources",
 ]

@@ -1,16 +1,15 @@
-"""Faults and surprises of extended resources, for people, before or while a pod waits for one (KEP-5004).
+"""Report extended resources (KEP-5004) that cannot work, or that do not work as expected.
 
-An API server rejects none of these. They are names that can't be used, and pods that can't be served, or not as
-their author may expect.
+The API server accepts all of the reported classes and pods.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from dradriver.control.extended.classes import ClassesByResource
-from dradriver.control.extended.names import implicit_name, name_problem
-from dradriver.control.extended.requests import amounts_of, class_backed, requests_of
-from dradriver.control.extended.share import allocatable, in_parts, too_many
+from dradriver.control.extended.names import find_name_problem, implicit_name
+from dradriver.control.extended.requests import build_requests, class_backed_resources, requested_amounts
+from dradriver.control.extended.resource_split import allocatable_amount, find_excess, find_fraction
 from dradriver.errors import Problem
 from dradriver.model.core.workload import Node, Pod
 from dradriver.model.resource.deviceclass import DeviceClass
@@ -19,20 +18,18 @@ __all__ = ["class_findings", "pod_findings", "serving_nodes"]
 
 
 def class_findings(classes: Iterable[DeviceClass]) -> Iterator[tuple[str, Problem]]:
-    """Yield class names that can't be requested implicitly, and names that several classes claim, by class."""
-    found = list(classes)
-    for each in found:
+    """Yield each problem with its class's name: invalid implicit names, and names that several classes have."""
+    all_classes = list(classes)
+    for each in all_classes:
         name = each.metadata.name
-        if not each.spec.extended_resource_name and (problem := name_problem(implicit_name(name))):
-            rule = (
-                f"can't be asked for as {implicit_name(name)}: {problem}; spec.extendedResourceName may name it"
-            )
+        if not each.spec.extended_resource_name and (problem := find_name_problem(implicit_name(name))):
+            rule = f"cannot be requested as {implicit_name(name)}: {problem}; set spec.extendedResourceName"
             yield name, Problem("metadata.name", rule)
     by_name: defaultdict[str, list[str]] = defaultdict(list)
-    for each in found:
+    for each in all_classes:
         if each.spec.extended_resource_name:
             by_name[each.spec.extended_resource_name].append(each.metadata.name)
-    counts = ClassesByResource.of(found)
+    counts = ClassesByResource.of(all_classes)
     for resource, names in by_name.items():
         winner = counts.class_name(resource)
         for name in names:
@@ -42,46 +39,52 @@ def class_findings(classes: Iterable[DeviceClass]) -> Iterator[tuple[str, Proble
 
 
 def pod_findings(pod: Pod, classes: ClassesByResource) -> Iterator[Problem]:
-    """Yield why devices can't serve a pod on any node, and behavior that may surprise its author."""
-    served = {name: found for name in amounts_of(pod) if (found := classes.class_name(name)) is not None}
-    if problem := in_parts(pod, served):
+    """Yield the reasons why devices cannot serve a pod on any node, and behavior that may surprise users."""
+    served = {name: found for name in requested_amounts(pod) if (found := classes.class_name(name)) is not None}
+    if problem := find_fraction(pod, served):
         yield Problem("spec", problem)
-    if problem := too_many(requests_of(pod, served)):
+    if problem := find_excess(build_requests(pod, served)):
         yield Problem("spec", f"{problem}: only a node with a device plugin can serve it")
     for field, containers in (
         ("initContainers", pod.spec.init_containers),
         ("containers", pod.spec.containers),
     ):
         for index, container in enumerate(containers):
-            backed = class_backed(container, served)
+            backed = class_backed_resources(container, served)
             if len(backed) > 1:
                 listed = ", ".join(backed)
-                rule = f"asks for {len(backed)} resources that classes serve ({listed}): all on one node"
+                rule = f"requests {len(backed)} resources that classes serve ({listed}), all from one node"
                 yield Problem(f"spec.{field}[{index}].resources", rule)
 
 
 def serving_nodes(
     pod: Pod, classes: ClassesByResource, nodes: Iterable[Node], reached: Mapping[tuple[str, str], int]
 ) -> Iterator[str]:
-    """Yield for each resource of a pod the nodes that may serve it, and the nodes that offer it in both ways.
+    """Yield a line for each resource of a pod with the nodes that can serve it.
+
+    A node may have both a device plugin and devices for the resource. This is reported in a line of its own.
 
     Args:
         pod: the pod.
         classes: all classes.
         nodes: all nodes.
-        reached: how many devices of a class a node reaches, by names of class and node.
+        reached: by the names of a class and a node, the number of devices of the class that the node reaches.
     """
     known = list(nodes)
-    for name, amount in amounts_of(pod).items():
+    for name, amount in requested_amounts(pod).items():
         class_name = classes.class_name(name)
-        plugins = [node.metadata.name for node in known if allocatable(node, name) > 0]
+        plugins = [node.metadata.name for node in known if allocatable_amount(node, name) > 0]
         devices = [n.metadata.name for n in known if class_name and reached.get((class_name, n.metadata.name))]
-        places = [f"device plugins on {', '.join(plugins)}"] if plugins else []
+        sources = [f"device plugins on {', '.join(plugins)}"] if plugins else []
         only = [node for node in devices if node not in plugins]
-        places += [f"devices of class {class_name} on {', '.join(only)}"] if only else []
-        nobody = "nobody: no node has it" + (", and no class serves it" if class_name is None else "")
-        yield f"{name}: {amount}, from {' or '.join(places) or nobody}"
+        sources += [f"devices of class {class_name} on {', '.join(only)}"] if only else []
+        if sources:
+            yield f"{name}: {amount}, from {' or '.join(sources)}"
+        else:
+            yield f"{name}: {amount}: no node has it" + (
+                ", and no class serves it" if class_name is None else ""
+            )
         both = [node for node in plugins if node in devices]
         if both:
-            ways = f"a device plugin for {name} and devices of class {class_name}"
-            yield f"{', '.join(both)}: has {ways}; only the plugin's count"
+            offers = f"a device plugin for {name} and devices of class {class_name}"
+            yield f"{', '.join(both)}: has {offers}: only the plugin's devices count"

@@ -1,43 +1,42 @@
-"""How much of each extended resource the pods on each node take, updated with each pod."""
+"""Sum up how much of each extended resource the pods on each node request."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
-from dradriver.control.extended import amounts_of
-from dradriver.control.scheduler.snapshot import holds
-from dradriver.kube import Cache, ChangeKind
+from dradriver.control.extended.requests import requested_amounts
 from dradriver.model.core.workload import Pod
 
 __all__ = ["NodeUsage"]
 
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+
 
 class NodeUsage:
-    """Sums by node. To count all pods again for each decision would be most of the work in a large cluster.
+    """The requested amounts by node, updated when a pod changes.
 
-    As in `NodeResourcesFit`, a pod counts with its full amounts, whether a device plugin or devices serve them.
+    In a large cluster, counting all pods again would be most of the work of a decision.
+
+    As in `NodeResourcesFit`, all amounts of a pod count, whether a device plugin or devices serve them.
     """
 
-    def __init__(self, pods: Cache[Pod]) -> None:
-        """Follow a cache that has not been entered yet."""
-        self._taken: dict[str, Counter[str]] = {}
-        pods.subscribe(self._follow)
+    def __init__(self) -> None:
+        self._requested: dict[str, Counter[str]] = {}
 
-    def with_pods(self, more: Iterable[tuple[str, Pod]]) -> Mapping[str, Mapping[str, int]]:
-        """Return the amounts in use by node, including additional pods (pairs of a node and a pod)."""
-        found = {node: Counter(taken) for node, taken in self._taken.items()}
-        for node, pod in more:
-            if amounts := amounts_of(pod):
-                found.setdefault(node, Counter()).update(amounts)
-        return MappingProxyType(found)
+    def on_node(self, node: str) -> Mapping[str, int]:
+        """Return the requested amounts on a node, by resource name."""
+        return self._requested.get(node, _NONE)
 
-    def _follow(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and new is not None and old.spec == new.spec and holds(old) == holds(new):
-            return
-        if old is not None and holds(old) and (amounts := amounts_of(old)):
-            taken = self._taken[old.spec.node_name]
-            taken.subtract(amounts)
-            if not +taken:
-                del self._taken[old.spec.node_name]
-        if new is not None and holds(new) and (amounts := amounts_of(new)):
-            self._taken.setdefault(new.spec.node_name, Counter()).update(amounts)
+    def add(self, pod: Pod, node: str) -> None:
+        """Add the amounts of a pod that runs, or will run, on a node."""
+        if amounts := requested_amounts(pod):
+            self._requested.setdefault(node, Counter()).update(amounts)
+
+    def remove(self, pod: Pod, node: str) -> None:
+        """Subtract the amounts of a pod that was added."""
+        if amounts := requested_amounts(pod):
+            requested = self._requested[node]
+            requested.subtract(amounts)
+            if not +requested:
+                del self._requested[node]

@@ -1,13 +1,14 @@
-"""From the amounts that containers ask for to requests of a claim, and the request of each container.
+"""Convert the amounts that containers request to requests of a claim, and map them to the containers.
 
-The rules are those of Kubernetes 1.37 (`createRequestsAndMappings`), because users and the kubelet see the
+The rules are those of Kubernetes 1.37 (`createRequestsAndMappings`), because users and the kubelet read the
 result:
 
-- A request for each container and resource is named `container-I-request-M`. I counts init containers first. M
-  is the position among *all* resources that the container requests, in the order of their names.
-- Init containers that end before the others start use the devices of later containers, and of sidecars that
-  start after them. Missing devices are requested once: these containers run one after the other, so the largest
-  such request serves all of them.
+- The request for a container and a resource is named `container-I-request-M`. I is the index of the container;
+  init containers are counted first. M is the index of the resource among *all* resources that the container
+  requests, sorted by name.
+- An init container that is not a sidecar ends before later containers start. So it uses the devices of later
+  containers and later sidecars. If it needs more devices, they are requested in addition. These init containers
+  run one after the other, so the largest of their requests serves all of them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from dradriver.model.core.workload import Container, Pod, RequestMapping
 from dradriver.model.quantity import NANO, Quantity
 from dradriver.model.resource.claim import DeviceRequest, ExactDeviceRequest
 
-__all__ = ["Requests", "amounts_of", "completed", "requests_of"]
+__all__ = ["Requests", "build_requests", "complete_requests", "requested_amounts"]
 
 _NONE: Final = Quantity("0")
 
@@ -31,8 +32,8 @@ class Requests:
     """The requests of a claim, and the containers that use them.
 
     Attributes:
-        requests: by name.
-        mappings: as `status.extendedResourceClaimStatus` has them.
+        requests: the requests of the claim, sorted by name.
+        mappings: the request of each container, in the form of `status.extendedResourceClaimStatus`.
     """
 
     requests: tuple[DeviceRequest, ...] = ()
@@ -45,8 +46,8 @@ class Requests:
 
 
 @dataclass(slots=True)
-class _OneResource:
-    """The requests and mappings of one resource while they are collected."""
+class _ResourceRequests:
+    """Collects the requests and mappings of one resource."""
 
     resource: str
     class_name: str
@@ -55,14 +56,14 @@ class _OneResource:
     mappings: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, index: int, container: Container) -> None:
-        """Add a container that keeps its devices as long as the pod lives."""
-        if amount := _whole(container, self.resource):
+        """Add a regular container or a sidecar, which keeps its devices as long as the pod runs."""
+        if amount := _device_count(container, self.resource):
             request = self.long_lived[index] = self._request(index, container, amount)
             self.mappings.append((container.name, request.name))
 
     def add_short_lived(self, index: int, container: Container) -> None:
-        """Add an init container that ends before later ones start."""
-        missing = _whole(container, self.resource)
+        """Add an init container that ends before later containers start."""
+        missing = _device_count(container, self.resource)
         for later in sorted(self.long_lived):
             if later >= index and missing > 0:
                 self.mappings.append((container.name, self.long_lived[later].name))
@@ -79,31 +80,31 @@ class _OneResource:
         )
         return DeviceRequest(f"container-{index}-request-{position}", exactly)
 
-    def done(self) -> Requests:
+    def build(self) -> Requests:
         """Return the requests and mappings.
 
-        Keeps only the largest of the short-lived requests, and the first of equal ones.
+        Of the short-lived requests, only the largest is kept. If several are equally large, the first is kept.
         """
         largest = max(self.short_lived, key=_count, default=None)
         kept = [*self.long_lived.values(), *([largest] if largest else [])]
-        stands_for = {request.name: largest.name for request in self.short_lived if largest}
+        replaced_by = {request.name: largest.name for request in self.short_lived if largest}
         mappings = [
             RequestMapping(
                 container_name=container,
                 resource_name=self.resource,
-                request_name=stands_for.get(request, request),
+                request_name=replaced_by.get(request, request),
             )
             for container, request in self.mappings
         ]
         return Requests(tuple(kept), tuple(mappings))
 
 
-def requests_of(pod: Pod, served: Mapping[str, str]) -> Requests:
+def build_requests(pod: Pod, served: Mapping[str, str]) -> Requests:
     """Return the requests for the resources of a pod that devices serve.
 
     Args:
         pod: the pod.
-        served: the names of these resources, with the class of each.
+        served: the resources that devices serve, each with the name of its class.
     """
     init, regular = pod.spec.init_containers, pod.spec.containers
     short_lived = [(i, container) for i, container in enumerate(init) if not is_sidecar(container)]
@@ -112,32 +113,40 @@ def requests_of(pod: Pod, served: Mapping[str, str]) -> Requests:
     requests: list[DeviceRequest] = []
     mappings: list[RequestMapping] = []
     for resource in sorted(served):
-        one = _OneResource(resource, served[resource])
+        one = _ResourceRequests(resource, served[resource])
         for index, container in long_lived:
             one.add(index, container)
         for index, container in short_lived:
             one.add_short_lived(index, container)
-        found = one.done()
-        requests += found.requests
-        mappings += found.mappings
+        built = one.build()
+        requests += built.requests
+        mappings += built.mappings
     return Requests(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
 
 
-def amounts_of(pod: Pod) -> Mapping[str, int]:
-    """Return how much of each extended resource a pod takes at the same time, without amounts of zero.
+def requested_amounts(pod: Pod) -> Mapping[str, int]:
+    """Return how much of each extended resource a pod needs at the same time, without amounts of zero.
 
-    Regular containers and sidecars run together. An init container runs beside only those sidecars that come
-    before it. Ephemeral containers ask for nothing. Source: `PodRequests` of component-helpers.
+    Regular containers and sidecars run together. An init container runs together with the sidecars before it.
+    Ephemeral containers request no resources.
+
+    Args:
+        pod: a pod that the API server has completed, or the result of `complete_requests`.
+
+    Returns:
+        Positive amounts by resource name. A fraction is rounded up.
+
+    Source: `PodRequests` of component-helpers.
     """
-    together = _sum(pod.spec.containers)
+    together = _sum_amounts(pod.spec.containers)
     sidecars: dict[str, int] = {}
     at_start: dict[str, int] = {}
     for container in pod.spec.init_containers:
-        own = _sum([container])
+        own = _sum_amounts([container])
         if is_sidecar(container):
-            together, sidecars = _added(together, own), _added(sidecars, own)
+            together, sidecars = _add_amounts(together, own), _add_amounts(sidecars, own)
             own = {}
-        for name, amount in _added(sidecars, own).items():
+        for name, amount in _add_amounts(sidecars, own).items():
             at_start[name] = max(at_start.get(name, 0), amount)
     return {
         name: amount
@@ -146,48 +155,58 @@ def amounts_of(pod: Pod) -> Mapping[str, int]:
     }
 
 
-def completed(pod: Pod) -> Pod:
-    """Return the pod as the API server completes it: a limit without a request becomes a request too."""
+def complete_requests(pod: Pod) -> Pod:
+    """Return the pod as the API server completes it: a limit without a request is also a request.
+
+    Args:
+        pod: a pod as a user writes it.
+    """
     spec = pod.spec
-    init, regular = ([_completed(each) for each in part] for part in (spec.init_containers, spec.containers))
+    init, regular = (
+        [_complete_container(each) for each in part] for part in (spec.init_containers, spec.containers)
+    )
     return replace(pod, spec=replace(spec, init_containers=init, containers=regular))
 
 
-def _completed(container: Container) -> Container:
+def _complete_container(container: Container) -> Container:
     resources = container.resources
     requests = {**resources.limits, **resources.requests}
     return replace(container, resources=replace(resources, requests=requests))
 
 
 def is_sidecar(container: Container) -> bool:
-    """Return whether an init container continues to run beside the others."""
+    """Return whether an init container continues to run while later containers run."""
     return container.restart_policy == "Always"
 
 
-def class_backed(container: Container, names: Collection[str]) -> Sequence[str]:
-    """Return the resources that a container asks for and that are among `names`."""
-    return [name for name in sorted(container.resources.requests) if name in names and _whole(container, name)]
+def class_backed_resources(container: Container, names: Collection[str]) -> Sequence[str]:
+    """Return the resources that a container requests and that are among `names`, sorted."""
+    return [
+        name
+        for name in sorted(container.resources.requests)
+        if name in names and _device_count(container, name)
+    ]
 
 
-def _sum(containers: Iterable[Container]) -> dict[str, int]:
+def _sum_amounts(containers: Iterable[Container]) -> dict[str, int]:
     total: dict[str, int] = {}
     for container in containers:
-        total = _added(total, dict(_extended(container)))
+        total = _add_amounts(total, dict(_extended_amounts(container)))
     return total
 
 
-def _extended(container: Container) -> Iterator[tuple[str, int]]:
+def _extended_amounts(container: Container) -> Iterator[tuple[str, int]]:
     for name, quantity in container.resources.requests.items():
         if is_extended(name):
             yield name, -(-quantity.nano // NANO)
 
 
-def _added(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+def _add_amounts(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
     return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
 
-def _whole(container: Container, resource: str) -> int:
-    """Return how many devices a container asks for. A fraction counts as none; no API server accepts one."""
+def _device_count(container: Container, resource: str) -> int:
+    """Return how many devices a container requests; 0 for a fraction, because claims request whole devices."""
     quantity = container.resources.requests.get(resource, _NONE)
     return quantity.nano // NANO if quantity.nano % NANO == 0 else 0
 

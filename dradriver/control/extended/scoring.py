@@ -1,8 +1,8 @@
-"""How full a node would be with a pod, for the extended resources that a strategy names.
+"""Score nodes by how full they would be with a pod, for the extended resources that a strategy names.
 
-This is the part of `NodeResourcesFit`'s score that concerns extended resources, served by device plugins or by
-devices: 0 to 100, higher is better. Like kube-scheduler's, the default strategy names none of them, so every
-node scores the same.
+The score is the part of the score of `NodeResourcesFit` for extended resources, which device plugins or devices
+serve: 0 to 100, higher is better. The default strategy names no extended resources, as in kube-scheduler, so
+every node has the same score.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from dradriver.errors import UsageError
 
 __all__ = ["ResourceUse", "ScoringStrategy"]
 
-_BEST: Final = 100
+_MAX_SCORE: Final = 100
 _EXAMPLE: Final = "LeastAllocated:example.com/gpu=2,example.com/nic"
 
 
@@ -23,8 +23,8 @@ class ResourceUse:
     """The use of one resource on one node.
 
     Attributes:
-        capacity: the total amount; with 0 the resource does not count.
-        wanted: the amount in use, the pod included.
+        capacity: the total amount. If it is 0, the resource is ignored.
+        wanted: the amount that is in use, plus the amount that the pod requests.
     """
 
     capacity: int
@@ -33,11 +33,11 @@ class ResourceUse:
 
 @dataclass(frozen=True, slots=True)
 class ScoringStrategy:
-    """The preference between nodes (`NodeResourcesFitArgs.scoringStrategy`).
+    """Prefers full or empty nodes (`NodeResourcesFitArgs.scoringStrategy`).
 
     Attributes:
-        type: `LeastAllocated` avoids full nodes, `MostAllocated` fills them.
-        resources: the resources that count, with their weights.
+        type: `LeastAllocated` prefers empty nodes, `MostAllocated` prefers full nodes.
+        resources: the resources that the score depends on, with their weights.
     """
 
     type: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
@@ -45,7 +45,11 @@ class ScoringStrategy:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `LeastAllocated:example.com/gpu=2,example.com/nic`; a missing weight is 1.
+        """Return the strategy for the text of a command line option.
+
+        Args:
+            text: type, colon, and resources with weights, such as
+                `LeastAllocated:example.com/gpu=2,example.com/nic`. The default weight is 1.
 
         Raises:
             UsageError: the text has another form.
@@ -56,21 +60,29 @@ class ScoringStrategy:
             name, _, weight = part.partition("=")
             if not is_extended(name) or not (weight or "1").isdecimal() or int(weight or "1") < 1:
                 raise UsageError(
-                    f"scoring {text!r}: {part!r} is no extended resource with a weight of at least 1"
+                    f"scoring {text!r}: {part!r}: must be an extended resource with a weight of at least 1"
                 )
             resources[name] = int(weight or "1")
         if kind not in _RATES or not resources:
             raise UsageError(
-                f"scoring {text!r}: write {' or '.join(_RATES)}, a colon and resources: {_EXAMPLE}"
+                f"scoring {text!r}: must be {' or '.join(_RATES)}, a colon and resources, as in {_EXAMPLE}"
             )
-        return cls(kind, resources)  # type: ignore[arg-type] # it is one of the two
+        return cls(kind, resources)  # type: ignore[arg-type] # kind is a key of _RATES
 
-    def counts(self, amounts: Mapping[str, int]) -> bool:
-        """Return whether the strategy names one of these amounts' resources."""
+    def applies_to(self, amounts: Mapping[str, int]) -> bool:
+        """Return whether the strategy names one of these resources.
+
+        Args:
+            amounts: requested amounts by resource name.
+        """
         return any(name in self.resources for name in amounts)
 
     def score(self, uses: Mapping[str, ResourceUse]) -> int:
-        """Return a node's score for a pod, from the resources that the pod asks for."""
+        """Return a node's score for a pod, 0 to 100.
+
+        Args:
+            uses: the use of each resource that the pod requests, by resource name.
+        """
         counted = {n: use for n, use in uses.items() if n in self.resources and use.capacity > 0}
         weights = sum(self.resources[name] for name in counted)
         rate = _RATES[self.type]
@@ -78,12 +90,15 @@ class ScoringStrategy:
         return total // weights if weights else 0
 
 
-def _least(use: ResourceUse) -> int:
-    return 0 if use.wanted > use.capacity else (use.capacity - use.wanted) * _BEST // use.capacity
+def _rate_least(use: ResourceUse) -> int:
+    return 0 if use.wanted > use.capacity else (use.capacity - use.wanted) * _MAX_SCORE // use.capacity
 
 
-def _most(use: ResourceUse) -> int:
-    return min(use.wanted, use.capacity) * _BEST // use.capacity
+def _rate_most(use: ResourceUse) -> int:
+    return min(use.wanted, use.capacity) * _MAX_SCORE // use.capacity
 
 
-_RATES: Final[Mapping[str, Callable[[ResourceUse], int]]] = {"LeastAllocated": _least, "MostAllocated": _most}
+_RATES: Final[Mapping[str, Callable[[ResourceUse], int]]] = {
+    "LeastAllocated": _rate_least,
+    "MostAllocated": _rate_most,
+}

@@ -1,9 +1,8 @@
-"""Pools of devices as the control plane sees them.
+"""The published pools of devices, for the scheduler and for operators.
 
-| module | contents |
-|---|---|
-| `pool_index` | all pools, with the taints of rules, computed on demand |
-| `controller` | the pool controller: reports pools that no claim can use |
-| `ready_pools` | nodes with devices that need no attach (KEP-5007) |
-| `class_devices` | number of devices of a class that a node reaches |
+| module          | contents                                                       |
+|-----------------|----------------------------------------------------------------|
+| `pool_index`    | finds the slices of each pool                                  |
+| `controller`    | the pool controller, which reports pools that no claim can use |
+| `class_devices` | counts the devices of a class that a node reaches              |
 """

@@ -1,57 +1,40 @@
-"""The pools of the cluster as scheduling sees them, computed on demand after a change."""
+"""Find the slices of each pool of the cluster."""
 
-import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
 
-from dradriver.allocator import Inventory
-from dradriver.control.pools.ready_pools import ReadyPools
+from dradriver.allocator.supply.devices_in_use import PoolKey
 from dradriver.control.runtime.caches import Caches
-from dradriver.control.taints.tainted_slices import TaintedSlices
 from dradriver.kube import ChangeKind
-from dradriver.model.resource.taint_rule import DeviceTaintRule
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["PoolIndex"]
 
 
 class PoolIndex:
-    """Slices with the taints of rules, and results that are kept between two calls.
-
-    Create it before the caches are entered. The first `take` after a change computes the pools, in a thread.
-    Pools with unchanged slices are not computed again.
-
-    Attributes:
-        inventory: all pools, as of the last `take`.
-        ready: the places of devices that need no binding conditions, as of the last `take`.
-    """
+    """The slices of each pool. Create the index before the caches are entered."""
 
     def __init__(self, caches: Caches) -> None:
-        self.inventory = Inventory.of(())
-        self.ready = ReadyPools()
-        self._caches = caches
-        self._tainted = TaintedSlices()
-        self._taken = 0
-        self._changes = 1
-        self._taking = asyncio.Lock()
-        caches.slices.subscribe(lambda *_: self._changed())
-        caches.rules.subscribe(self._rule_changed)
+        self._slices: defaultdict[PoolKey, dict[str, ResourceSlice]] = defaultdict(dict)
+        caches.slices.subscribe(self._slice_changed)
 
-    async def take(self) -> None:
-        """Update `inventory` and `ready` to the current slices."""
-        async with self._taking:
-            changes = self._changes
-            if self._taken == changes:
-                return
-            published = list(self._caches.slices.items.values())
-            rules = list(self._caches.rules.items.values())
-            slices = await asyncio.to_thread(self._tainted.of, published, rules)
-            self.inventory = await asyncio.to_thread(Inventory.of, slices, self.inventory)
-            self.ready = await asyncio.to_thread(ReadyPools.of, self.inventory)
-            self._taken = changes
+    def slices_of(self, key: PoolKey) -> Sequence[ResourceSlice]:
+        """Return the slices of a pool, of all generations; empty if the pool does not exist.
 
-    def _rule_changed(
-        self, _kind: ChangeKind, old: DeviceTaintRule | None, new: DeviceTaintRule | None
-    ) -> None:
-        if old is None or new is None or old.spec != new.spec:
-            self._changed()
+        Args:
+            key: driver and pool name.
+        """
+        return list(self._slices[key].values()) if key in self._slices else []
 
-    def _changed(self) -> None:
-        self._changes += 1
+    def _slice_changed(self, _kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if old is not None:
+            key = _key(old)
+            self._slices[key].pop(old.metadata.name, None)
+            if not self._slices[key]:
+                del self._slices[key]
+        if new is not None:
+            self._slices[_key(new)][new.metadata.name] = new
+
+
+def _key(source: ResourceSlice) -> PoolKey:
+    return source.spec.driver, source.spec.pool.name

@@ -1,10 +1,11 @@
-"""Pods between attempts: backoff, wake-ups, waits for binding conditions, and metrics.
+"""Handle pods between two attempts: backoff, retries after changes, waits, and metrics.
 
-| module | contents |
-|---|---|
-| `attempts` | number of attempts of each pod, and its setback |
-| `attempt_times` | durations of the parts of one attempt |
-| `queueing_hints` | the fields whose change can help a pod that waits |
-| `waiting` | pods that wait for binding conditions (KEP-5007) |
-| `metrics` | the metrics of work queues |
+| module           | contents                                                             |
+|------------------|----------------------------------------------------------------------|
+| `attempts`       | counts and times the attempts for each pod, and computes the backoff |
+| `filter_times`   | measures the time of plugins at Filter                               |
+| `queueing_hints` | decides which changes can help pods without a suitable node          |
+| `waiting`        | pods that wait for binding conditions (KEP-5007) or for controllers  |
+| `pending_pods`   | counts the pods without a node by the queue that contains them       |
+| `metrics`        | the metrics of work queues                                           |
 """

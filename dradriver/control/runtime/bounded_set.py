@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 __all__ = ["BoundedSet"]
 
-_MOST = 2048
+_MAX_SIZE = 2048
 
 
 class BoundedSet(Collection[str]):
@@ -17,7 +17,7 @@ class BoundedSet(Collection[str]):
         """Add a text, and forget the oldest one if there are too many."""
         self._texts.pop(text, None)
         self._texts[text] = None
-        if len(self._texts) > _MOST:
+        if len(self._texts) > _MAX_SIZE:
             del self._texts[next(iter(self._texts))]
 
     def __contains__(self, text: object) -> bool:

@@ -1,27 +1,27 @@
-"""Carries out actions against the API server.
+"""Carry out actions: send their writes to the API server.
 
-Claims are written by JSON patches that touch only what changes and name the resource version on which the
-decision was made. A JSON patch keeps the bytes of everything else, above all of opaque parameters, which the
-API server compares byte by byte. A strategic merge or an apply would rewrite them, and a merge patch would drop
-the nulls in them.
+Claims are written with JSON patches. A patch changes only the necessary fields, and contains the resource
+version on which the decision was based. A JSON patch keeps the bytes of all other fields, above all of opaque
+parameters, which the API server compares byte by byte. A strategic merge patch or an apply would rewrite opaque
+parameters, and a merge patch would remove nulls from them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from dradriver.control.claims.pod_claims import pod_reference
 from dradriver.control.runtime import actions
+from dradriver.control.runtime.allocation_writer import AllocationWriter, Operation
 from dradriver.control.runtime.bounded_set import BoundedSet
 from dradriver.control.runtime.caches import Caches
-from dradriver.errors import DraError
+from dradriver.control.runtime.classic_writer import ClassicWriter
+from dradriver.control.runtime.gated_fields import SPECIAL_CLAIM, dropped_field_error
 from dradriver.kube import (
     CLAIMS,
     PODS,
     TAINT_RULES,
     AlreadyExists,
-    ApiError,
     Client,
     Conflict,
     EventRecorder,
@@ -30,28 +30,41 @@ from dradriver.kube import (
 )
 from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import rfc3339
-from dradriver.model.resource.claim import CLAIM_FINALIZER, Allocation, ConsumerReference, ResourceClaim
-from dradriver.model.resource.recorded_groups import has_groups, recorded_in_config
+from dradriver.model.resource.claim import CLAIM_FINALIZER, ConsumerReference, ResourceClaim
 from dradriver.model.resource.taint_rule import DeviceTaintRule
 
-__all__ = ["Executor"]
+__all__ = ["NUDGE_ANNOTATION", "Executor"]
 
-_Operation: TypeAlias = Mapping[str, object]
+NUDGE_ANNOTATION: Final = "scheduler.dradriver.dev/nudged-at"
+"""Annotation of a pod: when the extender last asked kube-scheduler to try the pod again."""
 
 
 class Executor:
-    """Executes actions. Before it returns, the caches contain its writes, except for the node of a bound pod.
+    """Executes actions; when an action has ended, the caches contain its writes, except for the node of a Bind.
 
     Attributes:
-        gone: UIDs of pods that were found not to exist any more.
+        deleted_pods: UIDs of pods that no longer exist.
     """
 
-    def __init__(self, client: Client, caches: Caches, recorder: EventRecorder) -> None:
-        self.gone = BoundedSet()
+    def __init__(
+        self, client: Client, caches: Caches, recorder: EventRecorder, *, reports_bindings: bool = True
+    ) -> None:
+        """Create an executor.
+
+        Args:
+            client: the API server.
+            caches: the cached objects of the cluster.
+            recorder: writes events.
+            reports_bindings: whether to write an event when a pod is bound. False if kube-scheduler does.
+        """
+        self._reports_bindings = reports_bindings
+        self.deleted_pods = BoundedSet()
         self._client = client
         self._caches = caches
         self._recorder = recorder
-        self._ways: Mapping[type, Callable[[Any], Awaitable[None]]] = {
+        self._allocations = AllocationWriter(self._send_claim, caches.claims.apply_written)
+        self._classic = ClassicWriter(client, caches, self._patch_claim)
+        self._handlers: Mapping[type, Callable[[Any], Awaitable[None]]] = {
             actions.CreateClaim: self._create_claim,
             actions.RecordClaims: self._record_claims,
             actions.RecordSpecialClaim: self._record_special_claim,
@@ -63,25 +76,29 @@ class Executor:
             actions.Reserve: self._reserve,
             actions.Release: self._release,
             actions.RemoveFinalizer: self._remove_finalizer,
+            actions.WriteContext: self._classic.write_context,
+            actions.DeleteContext: self._classic.delete_context,
+            actions.RequestDeallocation: self._classic.request_deallocation,
             actions.Nominate: self._nominate,
+            actions.Nudge: self._nudge,
             actions.Bind: self._bind,
-            actions.ReportUnschedulable: self._report,
+            actions.ReportUnschedulable: self._report_unschedulable,
             actions.Evict: self._evict,
             actions.SetRuleCondition: self._set_rule_condition,
-            actions.EmitEvent: self._say,
+            actions.EmitEvent: self._emit_event,
         }
 
     async def execute(self, action: actions.Action) -> bool:
         """Carry out an action.
 
         Returns:
-            False when the objects had changed since the decision. They have been read again.
+            False if the objects had changed since the decision. In this case they were read again.
 
         Raises:
-            ApiError: any other refusal, or no answer.
+            ApiError: the API server rejected the write for any other reason, or did not answer.
         """
         try:
-            await self._ways[type(action)](action)
+            await self._handlers[type(action)](action)
         except (Conflict, NotFound, AlreadyExists):
             await self._refresh(action)
             return False
@@ -94,6 +111,12 @@ class Executor:
             await self._refresh_claim(claim)
         if pod is not None:
             await self._refresh_pod(pod)
+        if isinstance(action, actions.WriteContext):
+            meta = action.pod.metadata
+            await self._classic.refresh_context(meta.namespace, meta.name)
+        elif isinstance(action, actions.DeleteContext):
+            meta = action.context.metadata
+            await self._classic.refresh_context(meta.namespace, meta.name)
 
     async def _refresh_claim(self, claim: ResourceClaim) -> None:
         meta = claim.metadata
@@ -123,16 +146,15 @@ class Executor:
         await self._patch_pod(action.pod, {"resourceClaimStatuses": statuses})
 
     async def _record_special_claim(self, action: actions.RecordSpecialClaim) -> None:
-        field = "extendedResourceClaimStatus"
-        written = await self._patch_pod(action.pod, {field: action.status})
+        written = await self._patch_pod(action.pod, {"extendedResourceClaimStatus": action.status})
         if written.status.extended_resource_claim_status != action.status:
-            # If the pod were bound nevertheless, it would run without its devices.
-            raise DraError(f"the API server drops status.{field}: DRAExtendedResource is off there")
+            # If the pod were bound without this field, it would run without its devices.
+            raise dropped_field_error(f"pod {action.pod.ref}", SPECIAL_CLAIM)
 
     async def _delete_claim(self, action: actions.DeleteClaim) -> None:
         meta = action.claim.metadata
         await self._client.delete(CLAIMS, meta.name, meta.namespace, uid=meta.uid)
-        # With a finalizer the claim still exists, without one it is gone: read it again.
+        # If the claim has a finalizer, it still exists: read it again.
         await self._refresh_claim(action.claim)
 
     async def _look_up_plan(self, action: actions.LookUpPlan) -> None:
@@ -145,52 +167,26 @@ class Executor:
         try:
             pod = await self._client.get(PODS, action.name, action.namespace, into=Pod)
         except NotFound:
-            self.gone.add(action.uid)
+            self.deleted_pods.add(action.uid)
             return
         self._caches.pods.apply_written(pod)
         if pod.metadata.uid != action.uid:
-            self.gone.add(action.uid)
+            self.deleted_pods.add(action.uid)
 
     async def _add_finalizer(self, action: actions.AddFinalizer) -> None:
         finalizers = [*action.claim.metadata.finalizers, CLAIM_FINALIZER]
         await self._patch_claim(action.claim, [_set("/metadata/finalizers", finalizers)], "")
 
     async def _remove_finalizer(self, action: actions.RemoveFinalizer) -> None:
-        await self._without_finalizer(action.claim)
-
-    async def _without_finalizer(self, claim: ResourceClaim) -> None:
+        claim = action.claim
         finalizers = [name for name in claim.metadata.finalizers if name != CLAIM_FINALIZER]
         await self._patch_claim(claim, [_set("/metadata/finalizers", finalizers)], "")
         if claim.metadata.deletion_timestamp is not None:
             await self._refresh_claim(claim)
 
     async def _allocate(self, action: actions.Allocate) -> None:
-        allocation = action.allocation
         reserve = _set("/status/reservedFor", [*action.claim.status.reserved_for, action.consumer])
-        if has_groups(allocation) and not await self._keeps_groups(action.claim, allocation, reserve):
-            allocation = recorded_in_config(allocation)
-        operations = [_set("/status/allocation", allocation), reserve]
-        written = await self._patch_claim(action.claim, operations)
-        if has_groups(allocation) and not (written.allocation and has_groups(written.allocation)):
-            # One of several API servers has the gate off. The devices would be used without their record.
-            raise DraError(
-                "the API server drops compatibilityGroups of allocation results, and kept them a moment ago"
-            )
-
-    async def _keeps_groups(self, claim: ResourceClaim, allocation: Allocation, reserve: _Operation) -> bool:
-        """Return whether the API server stores the groups of results (KEP-5963), by a dry run of the write.
-
-        Kubernetes 1.37 drops them silently, and a gate may change while this process runs. So every such write
-        is tried first. Few devices have groups.
-        """
-        operations = [_set("/status/allocation", allocation), reserve]
-        try:
-            answer = await self._send_claim(claim, operations, dry_run=True)
-        except ApiError as error:
-            if error.status not in _NOT_LIKE_THIS:
-                raise
-            return False  # the server rejects the field, or a webhook does not support dry runs
-        return answer.allocation is not None and has_groups(answer.allocation)
+        await self._allocations.write(action.claim, action.allocation, reserve)
 
     async def _reserve(self, action: actions.Reserve) -> None:
         consumers = [*action.claim.status.reserved_for, action.consumer]
@@ -202,11 +198,11 @@ class Executor:
             # The server also drops the entries of `status.devices`.
             operations.append(_REMOVE_ALLOCATION)
         released: ResourceClaim | None = await self._patch_claim(action.claim, operations)
-        # A driver that detaches the devices also writes now. No other component would remove the finalizer
-        # later.
-        while released is not None and _only_protected(released):
+        # A driver that detaches the devices may write to the claim now, so this write is repeated after a
+        # conflict. No other component would remove the finalizer.
+        while released is not None and _needs_no_finalizer(released):
             try:
-                await self._without_finalizer(released)
+                await self._remove_finalizer(actions.RemoveFinalizer(released))
             except Conflict:
                 await self._refresh_claim(released)
                 released = self._caches.claims.items.get(released.ref)
@@ -215,6 +211,12 @@ class Executor:
 
     async def _nominate(self, action: actions.Nominate) -> None:
         await self._patch_pod(action.pod, {"nominatedNodeName": action.node})
+
+    async def _nudge(self, action: actions.Nudge) -> None:
+        meta = action.pod.metadata
+        body = {"metadata": {"uid": meta.uid, "annotations": {NUDGE_ANNOTATION: rfc3339(datetime.now(UTC))}}}
+        written = await self._client.patch(PODS, meta.name, meta.namespace, body, PatchKind.STRATEGIC, into=Pod)
+        self._caches.pods.apply_written(written)
 
     async def _bind(self, action: actions.Bind) -> None:
         meta = action.pod.metadata
@@ -227,10 +229,12 @@ class Executor:
         await self._client.create(
             PODS, binding, meta.namespace, into=bytes, subresource="binding", name=meta.name
         )
+        if not self._reports_bindings:
+            return
         message = f"Successfully assigned {action.pod.ref} to {action.node}"
         await self._recorder.emit(pod_reference(action.pod), "Normal", "Scheduled", message)
 
-    async def _report(self, action: actions.ReportUnschedulable) -> None:
+    async def _report_unschedulable(self, action: actions.ReportUnschedulable) -> None:
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -238,22 +242,23 @@ class Executor:
             "message": action.message,
             "lastTransitionTime": rfc3339(datetime.now(UTC)),
         }
-        nominated = {"nominatedNodeName": None} if action.pod.status.nominated_node_name else {}
-        await self._patch_pod(action.pod, {"conditions": [condition], **nominated})
+        status: dict[str, object] = {"conditions": [condition]}
+        if action.pod.status.nominated_node_name != action.nominated_node:
+            status["nominatedNodeName"] = action.nominated_node or None
+        await self._patch_pod(action.pod, status)
         await self._recorder.emit(pod_reference(action.pod), "Warning", "FailedScheduling", action.message)
 
     async def _evict(self, action: actions.Evict) -> None:
         pod = action.pod
-        reference = pod_reference(pod)
-        await self._recorder.emit(reference, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
-            "reason": "DeletionByDeviceTaintManager",
-            "message": "Device Taint manager: deleting due to NoExecute taint",
+            "reason": action.reason,
+            "message": action.message,
             "lastTransitionTime": rfc3339(datetime.now(UTC)),
         }
         await self._patch_pod(pod, {"conditions": [condition]})
+        await self._recorder.emit(pod_reference(pod), "Normal", *action.event)
         await self._client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
         await self._refresh_pod(pod)
 
@@ -278,11 +283,11 @@ class Executor:
         )
         self._caches.rules.apply_written(written)
 
-    async def _say(self, action: actions.EmitEvent) -> None:
+    async def _emit_event(self, action: actions.EmitEvent) -> None:
         await self._recorder.emit(action.regarding, action.type, action.reason, action.message)
 
     async def _patch_pod(self, pod: Pod, status: Mapping[str, object]) -> Pod:
-        """Merge into the status of the pod with this UID; entries of the two lists are merged by name."""
+        """Merge fields into the pod's status; entries of lists are merged by their keys."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid}, "status": status}
         written = await self._client.patch(
@@ -292,7 +297,7 @@ class Executor:
         return written
 
     async def _patch_claim(
-        self, claim: ResourceClaim, operations: Sequence[_Operation], subresource: str = "status"
+        self, claim: ResourceClaim, operations: Sequence[Operation], subresource: str = "status"
     ) -> ResourceClaim:
         written = await self._send_claim(claim, operations, subresource)
         self._caches.claims.apply_written(written)
@@ -301,7 +306,7 @@ class Executor:
     async def _send_claim(
         self,
         claim: ResourceClaim,
-        operations: Sequence[_Operation],
+        operations: Sequence[Operation],
         subresource: str = "status",
         *,
         dry_run: bool = False,
@@ -320,16 +325,15 @@ class Executor:
         )
 
 
-_NOT_LIKE_THIS: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
-_REMOVE_ALLOCATION: Final[_Operation] = {"op": "remove", "path": "/status/allocation"}
+_REMOVE_ALLOCATION: Final[Operation] = {"op": "remove", "path": "/status/allocation"}
 
 
-def _set(path: str, value: object) -> _Operation:
-    # "add" to a member that exists replaces it.
+def _set(path: str, value: object) -> Operation:
+    # "add" replaces a member that exists.
     return {"op": "add", "path": path, "value": value}
 
 
-def _only_protected(claim: ResourceClaim) -> bool:
+def _needs_no_finalizer(claim: ResourceClaim) -> bool:
     """Return whether the claim has the finalizer, but no allocation or reservation that it protects."""
     return (
         claim.allocation is None
@@ -338,7 +342,7 @@ def _only_protected(claim: ResourceClaim) -> bool:
     )
 
 
-def _consumers(claim: ResourceClaim, remaining: Sequence[ConsumerReference]) -> list[_Operation]:
+def _consumers(claim: ResourceClaim, remaining: Sequence[ConsumerReference]) -> list[Operation]:
     if remaining:
         return [_set("/status/reservedFor", list(remaining))]
     return [{"op": "remove", "path": "/status/reservedFor"}] if claim.status.reserved_for else []

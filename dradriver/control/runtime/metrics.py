@@ -1,19 +1,20 @@
-"""The metrics of the controllers, in their own Prometheus registry, with Kubernetes' names.
+"""The metrics of the controllers, in a Prometheus registry of their own, with the names that Kubernetes uses.
 
-KEP-5007 defines the duration of PreBind. Kubernetes 1.37 measures the wait in PreBind instead, by driver
-(`..._wait_duration_seconds`). Both are served. A label never names a pod or a claim.
+KEP-5007 defines a metric of the duration of PreBind. Kubernetes 1.37 has a metric of the wait in PreBind
+instead, by driver (`..._wait_duration_seconds`). This module has both metrics. Pods and claims are never
+labels.
 """
 
-from collections import Counter as Tally
+import collections
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from dradriver.control.queueing.metrics import Gauges, QueueMetrics
+from dradriver.control.queueing.metrics import Gauges, WorkQueueMetrics
 from dradriver.model.resource.claim import EXTENDED_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION, ResourceClaim
 
-__all__ = ["ControlMetrics", "asks_for_admin_access"]
+__all__ = ["ControlMetrics", "has_admin_access"]
 
 _WAITS: Final = tuple(0.1 * 2**power for power in range(14))
 """kube-scheduler's buckets (`ExponentialBuckets(0.1, 2, 14)`)."""
@@ -26,17 +27,17 @@ class ControlMetrics:
     """The metrics of scheduler and controllers.
 
     Attributes:
-        registry: the registry to expose.
+        registry: the registry with all metrics.
         queues: the metrics of the work queues.
     """
 
     def __init__(self, profile: str = "default-scheduler") -> None:
         self.registry = CollectorRegistry()
-        self.queues = QueueMetrics(self.registry)
+        self.queues = WorkQueueMetrics(self.registry)
         self._profile = profile
         self._allocations = self._counter(
             "scheduler_dra_bindingconditions_allocations_total",
-            "Allocated devices with binding conditions, by what became of the attempt to bind their pod.",
+            "Allocated devices with binding conditions, by the result of the attempt to bind their pod.",
             *("profile", "driver", "status"),
         )
         self._prebind = self._histogram(
@@ -47,7 +48,7 @@ class ControlMetrics:
         )
         self._wait = self._histogram(
             "scheduler_dra_bindingconditions_wait_duration_seconds",
-            "Seconds in which binding conditions were waited for, by driver of devices that have some.",
+            "Seconds of waits for binding conditions, by driver of the devices that have some.",
             *("profile", "driver", "status"),
             buckets=_WAITS,
         )
@@ -70,11 +71,11 @@ class ControlMetrics:
             buckets=tuple(0.01 * 2**power for power in range(20)),
         )
         self._created = self._counter(
-            "resourceclaim_controller_creates_total", "Claims made from templates.", "status", "admin_access"
+            "resourceclaim_controller_creates_total", "Claims created from templates.", "status", "admin_access"
         )
         self._undecided = self._counter(
             "dradriver_scheduler_undecided_total",
-            "Attempts to schedule a pod in which the allocator gave up: it may fit all the same.",
+            "Attempts to schedule a pod in which the allocator gave up. The pod may still fit.",
         )
         self._evictions = self._counter(
             "device_taint_eviction_controller_pod_deletions_total",
@@ -82,35 +83,44 @@ class ControlMetrics:
         )
         self._eviction_seconds = self._histogram(
             "device_taint_eviction_controller_pod_deletion_duration_seconds",
-            "Seconds from when a pod had to go because of a taint until it was deleted.",
+            "Seconds from the due time of an eviction until the pod was deleted.",
             buckets=_EVICTIONS,
         )
 
+        self._preemptions = self._counter(
+            "scheduler_preemption_attempts_total", "Attempts to find victims for a pod without a node."
+        )
+        self._victims = self._histogram(
+            "scheduler_preemption_victims",
+            "Victims of a preemption.",
+            buckets=tuple(2.0**power for power in range(7)),
+        )
         self._created_special = self._counter(
-            "scheduler_resourceclaim_creates_total",
-            "Claims made for extended resources.",
-            "status",
+            "scheduler_resourceclaim_creates_total", "Claims created for extended resources.", "status"
         )
         self._created_by_owner = self._counter(
             "dynamic_resource_allocation_resourceclaim_creates_total",
-            "All claims made for pods, as Kubernetes 1.37 counts them.",
+            "All claims created for pods, as Kubernetes 1.37 counts them.",
             *("status", "admin_access", "owner_api_group", "owner_api_kind"),
         )
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(name, told, labels, registry=self.registry)
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, told: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(name, told, labels, buckets=buckets, registry=self.registry)
+    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
 
-    def bound(self, claims: Iterable[ResourceClaim], status: str, seconds: float, waited: float | None) -> None:
-        """Record the end of an attempt to bind a pod with claims.
+    def record_binding(
+        self, claims: Iterable[ResourceClaim], status: str, seconds: float, waited: float | None
+    ) -> None:
+        """Record that an attempt to bind a pod with claims has ended.
 
         Args:
-            claims: its claims; none where their conditions are not evaluated.
-            status: success, failure, timeout or error; error also where the pod was deleted meanwhile.
+            claims: the pod's claims. Empty if binding conditions are not evaluated.
+            status: success, failure, timeout or error. It is error, too, if the pod was deleted in the
+                meantime.
             seconds: the duration of PreBind.
-            waited: how long binding conditions were waited for; None if the wait never began.
+            waited: the duration of the wait for binding conditions. None if there was no wait.
         """
         drivers = [r.driver for claim in claims for r in claim.results if r.binding_conditions]
         required = "true" if drivers else "false"
@@ -121,76 +131,86 @@ class ControlMetrics:
             for driver in dict.fromkeys(drivers):
                 self._wait.labels(self._profile, driver, status).observe(waited)
 
-    def ran(self, point: str, status: str, seconds: float) -> None:
+    def record_point(self, point: str, status: str, seconds: float) -> None:
         """Record one run of an extension point for one pod."""
         self._point.labels(point, status, self._profile).observe(seconds)
 
-    def ran_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+    def record_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Record one run of a plugin at an extension point for one pod.
 
-        A run at Filter covers all nodes that the plugin checked.
+        One run at Filter includes all nodes that the plugin checked for the pod.
         """
         self._plugin.labels(plugin, point, status).observe(seconds)
 
-    def gave_up(self) -> None:
-        """Count a pod for which the allocator gave up on a node, and that no other node suits."""
+    def count_undecided(self) -> None:
+        """Count a pod without a suitable node for which the allocator gave up on at least one node."""
         self._undecided.inc()
 
-    def scheduled(self, attempts: int, seconds: float) -> None:
+    def record_scheduled(self, attempts: int, seconds: float) -> None:
         """Record a pod that was bound."""
         self._sli.labels(str(min(attempts, 15))).observe(seconds)
 
-    def created(self, status: str, *, admin_access: bool) -> None:
+    def count_claim(self, status: str, *, admin_access: bool) -> None:
         """Count a request to create a claim."""
         admin = str(admin_access).lower()
         self._created.labels(status, admin).inc()
         self._created_by_owner.labels(status, admin, "", "Pod").inc()
 
-    def created_special(self, status: str) -> None:
+    def count_special_claim(self, status: str) -> None:
         """Count a request to create a claim for extended resources."""
         self._created_special.labels(status).inc()
         self._created_by_owner.labels(status, "false", "", "Pod").inc()
 
-    def evicted(self, seconds: float) -> None:
+    def record_preemption(self, victims: int) -> None:
+        """Record an attempt to find victims for a pod; `victims` is 0 if none were selected."""
+        self._preemptions.inc()
+        if victims:
+            self._victims.observe(victims)
+
+    def record_eviction(self, seconds: float) -> None:
         """Record a pod that was deleted because of a taint, `seconds` after its eviction was due."""
         self._evictions.inc()
         self._eviction_seconds.observe(seconds)
 
     def show_pending(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Call `read` for the number of pods in each queue whenever the metrics are read."""
-        told = "Pods without a node, by queue: active, backoff, unschedulable, gated; waiting: for conditions."
+        """Show the number of pods in each queue, which `read` returns each time the metrics are read."""
+        text = "Pods without a node, by queue: active, backoff, unschedulable, gated, waiting (for conditions)."
         self.registry.register(
-            Gauges("scheduler_pending_pods", told, ["queue"], lambda: {(k,): n for k, n in read().items()})
+            Gauges("scheduler_pending_pods", text, ["queue"], lambda: {(k,): n for k, n in read().items()})
         )
 
     def show_broken_pools(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Call `read` for the pools that no claim can use whenever the metrics are read."""
-        told = "Pools that no claim can use, for some time: slices are missing, or they break a rule."
+        """Show the number of broken pools, which `read` returns each time the metrics are read."""
+        text = "Pools that no claim can use for some time: slices are missing, or they break a rule."
         self.registry.register(
-            Gauges("dradriver_broken_pools", told, ["problem"], lambda: {(k,): n for k, n in read().items()})
+            Gauges("dradriver_broken_pools", text, ["problem"], lambda: {(k,): n for k, n in read().items()})
         )
 
+    def show_contested_pools(self, read: Callable[[], Mapping[str, int]]) -> None:
+        """Show the number of contested pools by driver, which `read` returns each time the metrics are read."""
+        text = "Pools from which another allocator allocates devices too, so that this scheduler does not."
+        name = "dradriver_scheduler_shared_pools"
+        self.registry.register(Gauges(name, text, ["driver"], lambda: {(k,): n for k, n in read().items()}))
+
     def show_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
-        """Count the claims whenever the metrics are read."""
-        told = "ResourceClaims, by whether they are allocated, ask for admin access, and what made them."
+        """Show the number of claims, which are counted each time the metrics are read."""
+        text = "ResourceClaims, by allocation, admin access, and source (a template, extended resources)."
         labels = ["allocated", "admin_access", "source"]
-        # The KEPs' name and Kubernetes 1.37's name.
+        # The first name is from the KEPs, the second from Kubernetes 1.37.
         for name in ("resourceclaim_controller_resource_claims", "dynamic_resource_allocation_resource_claims"):
-            self.registry.register(Gauges(name, told, labels, lambda: Tally(map(_kind, list(claims())))))
+            self.registry.register(
+                Gauges(name, text, labels, lambda: collections.Counter(map(_claim_labels, list(claims()))))
+            )
 
 
-def asks_for_admin_access(claim: ResourceClaim) -> bool:
-    """Return whether a request of the claim is for admin access."""
+def has_admin_access(claim: ResourceClaim) -> bool:
+    """Return whether a request of the claim asks for admin access."""
     return any(r.exactly is not None and r.exactly.admin_access for r in claim.spec.devices.requests)
 
 
-def _kind(claim: ResourceClaim) -> tuple[str, str, str]:
+def _claim_labels(claim: ResourceClaim) -> tuple[str, str, str]:
     annotations = claim.metadata.annotations
     source = "resource_claim_template" if POD_CLAIM_ANNOTATION in annotations else ""
     if annotations.get(EXTENDED_CLAIM_ANNOTATION) == "true":
         source = "extended_resource"
-    return (
-        str(claim.allocation is not None).lower(),
-        str(asks_for_admin_access(claim)).lower(),
-        source,
-    )
+    return (str(claim.allocation is not None).lower(), str(has_admin_access(claim)).lower(), source)

@@ -1,326 +1,221 @@
-"""Where a pod runs and with which devices, as a pure function of a snapshot.
+"""Decide where a pod runs and with which devices, as a function of a snapshot.
 
-The extension points are those of Kubernetes. Tuples below hold the checks of the first three:
+The extension points are those of Kubernetes. Tuples in this module contain the functions of each point:
 
-| point      | question                                    | a refusal means                            |
-|------------|---------------------------------------------|--------------------------------------------|
-| PreEnqueue | can the pod be tried at all?                | the pod waits                              |
-| PreFilter  | can its claims be used or allocated?        | no node can help                           |
-| Filter     | do this node and its devices suit?          | another node may                           |
-| PostFilter | which allocations should be reverted?       | -                                          |
-| Score      | which of the nodes that suit is best?       | -                                          |
+| point      | question                                   | if the answer is no   |
+|------------|--------------------------------------------|-----------------------|
+| PreEnqueue | can the pod be scheduled now?              | the pod waits         |
+| PreFilter  | can the pod's claims be used or allocated? | no node suits         |
+| Filter     | do this node and its devices suit the pod? | another node may suit |
+| PostFilter | what should be reverted, or evicted?       | -                     |
+| Score      | which of the suitable nodes is best?       | -                     |
 
-Reserve, PreBind, Bind and Unreserve are in `binding` and `scheduler`. The assumed allocations of a plan count
-as in use until they are written.
+Filter and Score are in `node_choice`. Reserve, PreBind, Bind and Unreserve are in `binding`.
+The devices of a plan's assumed allocations count as in use before the allocations are written. The devices for
+which pods of at least the same priority are nominated count as in use, too (`preemption.nominated_pods`).
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from dradriver.allocator import AllocationNode, Refusal, allocate
-from dradriver.control.claims.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
+from dradriver.control.claims.pod_claims import (
+    ClaimNotCreated,
+    ClaimUnusable,
+    claims_of,
+    is_reserved_for,
+    used_names,
+)
+from dradriver.control.classic import is_controlled
+from dradriver.control.classic import scheduling_steps as classic_steps
 from dradriver.control.extended import discard_step, scheduling_steps
-from dradriver.control.queueing.attempt_times import FilterTimes
+from dradriver.control.preemption.decision import add_preemption
+from dradriver.control.preemption.nominated_pods import find_precedence, hold_devices
+from dradriver.control.queueing.filter_times import FilterTimes
 from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
-from dradriver.control.scheduler import node_filters, pod_anti_affinity, ready_nodes
-from dradriver.control.scheduler.binding_conditions import ConditionReadiness, readiness
-from dradriver.control.scheduler.cycle import Cycle, NoNode, everywhere
-from dradriver.control.scheduler.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
-from dradriver.model.core.workload import Node, Pod
-from dradriver.model.resource.claim import MAX_RESERVED_FOR
+from dradriver.control.scheduler.binding.binding_conditions import ConditionReadiness, check_readiness
+from dradriver.control.scheduler.node_choice.choice import check_known_refusals, choose_node
+from dradriver.control.scheduler.node_choice.pod_kinds import find_pod_kind
+from dradriver.control.scheduler.node_choice.search import NodeChoice
+from dradriver.control.scheduler.snapshot import (
+    Cycle,
+    NoNode,
+    Plan,
+    Snapshot,
+    Unschedulable,
+    Write,
+    refuse_all_nodes,
+)
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import MAX_RESERVED_FOR, ResourceClaim
 
-__all__ = ["Cycle", "schedule"]
+__all__ = ["begin_cycle", "list_releases", "schedule"]
 
 
-def schedule(pod: Pod, snapshot: Snapshot, times: FilterTimes | None = None) -> Plan | Unschedulable:
-    """Decide on a node and on allocations for a pod without a node.
+def schedule(
+    pod: Pod,
+    snapshot: Snapshot,
+    times: FilterTimes | None = None,
+    *,
+    others: int = 0,
+    preempts: bool = False,
+) -> Plan | Unschedulable:
+    """Decide on a node and on allocations for a pod that has no node.
 
     Args:
         pod: the pod.
         snapshot: the cluster.
         times: records the time that each plugin takes.
+        others: maximum number of other suitable nodes to find.
+        preempts: whether to look for pods to evict if no node suits the pod.
     """
     cycle = Cycle(pod, snapshot, times=times or FilterTimes())
     try:
-        for check in (*PRE_ENQUEUE, *PRE_FILTER):
-            check(cycle)
-        found, refusals = _filter(cycle)
+        begin_cycle(cycle)
+        choice, other_nodes, suitable = _choose_node(cycle, others)
+        pending, potential_nodes = classic_steps.select_node(cycle, suitable)
     except NoNode as no_node:
-        return no_node.verdict if no_node.verdict.quiet else post_filter(cycle, no_node.verdict)
-    if not found:
-        return post_filter(cycle, _unschedulable(cycle, refusals))
-    # max() takes the first of equal nodes, and they are in the order of the other scores.
-    best = max(found, key=lambda node: tuple(score(cycle, node) for score in SCORE)).metadata.name
-    allocations = dict(cycle.allocations.get(best, {}))
-    special = cycle.special.get(best)
+        if no_node.verdict.quiet:
+            return no_node.verdict
+        verdict = post_filter(cycle, no_node.verdict)
+        # Released devices may suffice, so they are tried before another pod is evicted.
+        may_preempt = preempts and no_node.may_preempt and not verdict.releases
+        return add_preemption(cycle, verdict) if may_preempt else verdict
+    allocations, special = dict(choice.allocations), cycle.special.get(choice.node)
     if special is not None:
         special = replace(special, allocation=allocations.pop(special.claim.ref, None))
     return Plan(
         pod_uid=pod.metadata.uid,
-        node=best,
+        node=choice.node,
         claims=tuple((claim.ref, claim.metadata.uid) for claim in cycle.claims),
         allocations=allocations,
         special=special,
+        other_nodes=other_nodes,
+        pending_classic=pending,
+        potential_nodes=potential_nodes,
     )
 
 
-def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
-    """Return the nodes that suit, in order of preference, and why the others do not.
+def begin_cycle(cycle: Cycle) -> None:
+    """Run PreEnqueue and PreFilter for a pod, before nodes are looked at.
 
-    The search ends at the first node that suits, unless a score depends on the allocation that the allocator
-    finds on a node: to check all nodes of a large cluster for every pod would be most of the work. The
-    nominated node comes first, and if it suits, the search ends.
+    Raises:
+        NoNode: the pod can't be scheduled now, whatever the nodes are.
     """
-    found: list[Node] = []
-    refusals: dict[str, str] = {}
-    compared = 0
-    for node in _in_order(cycle):
-        if found:
-            if not _may_be_better(cycle, node, compared):
-                continue
-            compared += 1
-        words = _refusal(cycle, node)
-        if words is not None:
-            refusals[node.metadata.name] = words
-            continue
-        found.append(node)
-        if _enough(cycle, node):
-            break
-    return found, refusals
+    for check in (*PRE_ENQUEUE, *PRE_FILTER):
+        check(cycle)
+    cycle.precedence = find_precedence(cycle)
+    cycle.kind = find_pod_kind(cycle)
 
 
-def _refusal(cycle: Cycle, node: Node) -> str | None:
-    """Return why the node does not suit, or None."""
-    for check in NODE_FILTERS:
-        if (words := check(cycle, node)) is not None:
-            return words
-    for plugin, concerns, checks in PLUGINS:
-        if not concerns(cycle):
-            continue
-        with cycle.times.measure(plugin) as spent:
-            for check in checks:
-                if (words := check(cycle, node)) is not None:
-                    return words
-            spent.passed = True
-    return None
+def _choose_node(cycle: Cycle, others: int) -> tuple[NodeChoice, Mapping[str, float], Sequence[str]]:
+    check_known_refusals(cycle)
+    with hold_devices(cycle):
+        return choose_node(cycle, others)
 
 
-def _in_order(cycle: Cycle) -> list[Node]:
-    """Return the nodes: the nominated one, then by number of pods (fewest first), then by name."""
-    nominated, pods_on = cycle.pod.status.nominated_node_name, cycle.snapshot.pods_on
-
-    def order(node: Node) -> tuple[bool, int, str]:
-        name = node.metadata.name
-        return name != nominated, pods_on.get(name, 0), name
-
-    return sorted(cycle.snapshot.nodes, key=order)
-
-
-def _nominated(cycle: Cycle, node: Node) -> bool:
-    return cycle.pod.status.nominated_node_name == node.metadata.name
-
-
-def _enough(cycle: Cycle, last: Node) -> bool:
-    if _nominated(cycle, last):
-        return True
-    if has_alternatives(cycle) or scheduling_steps.matter(cycle):
-        return False
-    return ready_nodes.ready_at_once(cycle, last) or not ready_nodes.may_exist(cycle)
-
-
-def _may_be_better(cycle: Cycle, node: Node, compared: int) -> bool:
-    """Return whether a node can score higher than nodes that suit. A node with the same devices can't."""
-    if has_alternatives(cycle):
-        return True
-    return compared < _COMPARED and (scheduling_steps.matter(cycle) or ready_nodes.may_be(cycle, node))
-
-
-def gates(cycle: Cycle) -> None:
-    """Raise while the pod has scheduling gates."""
+def check_gates(cycle: Cycle) -> None:
+    """Raise if the pod has scheduling gates."""
     if cycle.pod.spec.scheduling_gates:
         message = "Scheduling is blocked due to non-empty scheduling gates"
-        raise NoNode(Unschedulable(message, reason="SchedulingGated"))
+        raise NoNode(Unschedulable(message, reason="SchedulingGated", every_node=message))
 
 
-def claims_exist(cycle: Cycle) -> None:
+def check_claims_exist(cycle: Cycle) -> None:
     """Raise unless all claims of the pod exist and none is being deleted."""
     try:
         cycle.claims = claims_of(cycle.pod, cycle.snapshot.claims)
-    except NotCreatedYet as problem:
-        raise NoNode(everywhere(cycle, str(problem), quiet=True)) from None
-    except Unusable as problem:
-        raise NoNode(everywhere(cycle, str(problem))) from None
+    except ClaimNotCreated as problem:
+        raise NoNode(refuse_all_nodes(cycle, str(problem), quiet=True)) from None
+    except ClaimUnusable as problem:
+        raise NoNode(refuse_all_nodes(cycle, str(problem))) from None
 
 
-def claims_usable(cycle: Cycle) -> None:
-    """Raise if a claim has no room for another pod, or is just being allocated for one."""
+def check_claims_usable(cycle: Cycle) -> None:
+    """Raise if a claim is reserved for the maximum number of pods, or is being allocated for another pod."""
     for claim in cycle.claims:
         full = len(claim.status.reserved_for) >= MAX_RESERVED_FOR
-        if full and not reserved_for(claim, cycle.pod):
-            raise NoNode(everywhere(cycle, "resourceclaim in use"))
+        if full and not is_reserved_for(claim, cycle.pod):
+            raise NoNode(refuse_all_nodes(cycle, "resourceclaim in use"))
         if claim.allocation is None and claim.metadata.uid in cycle.snapshot.in_flight:
             message = f"resource claim {claim.ref} is in the process of being allocated"
-            raise NoNode(everywhere(cycle, message, quiet=True))
+            # A controller may take long, so users are told.
+            raise NoNode(refuse_all_nodes(cycle, message, quiet=cycle.classic is None))
 
 
-def claims_can_get_ready(cycle: Cycle) -> None:
-    """Raise if devices of a claim failed to get ready, or exceeded the timeout (KEP-5007)."""
+def check_claims_exclusive(cycle: Cycle) -> None:
+    """Raise if a claim must give way to another claim that has the same device (`control.conflicts`)."""
     for claim in cycle.claims:
-        state, unready = readiness(claim, cycle.snapshot.patience)
+        if (conflict := cycle.snapshot.conflicts.get(claim.metadata.uid)) is not None:
+            raise NoNode(refuse_all_nodes(cycle, f"resourceclaim {claim.ref}: {conflict}"))
+
+
+def check_claims_readiness(cycle: Cycle) -> None:
+    """Raise if devices of a claim failed to become ready, or were not ready by the deadline (KEP-5007)."""
+    for claim in cycle.claims:
+        state, unready = check_readiness(claim, cycle.snapshot.deadline)
         if state in {ConditionReadiness.FAILED, ConditionReadiness.TIMED_OUT}:
             cycle.unavailable.add(claim.metadata.uid)
-            what = "failed" if state is ConditionReadiness.FAILED else "took too long"
+            outcome = "failed" if state is ConditionReadiness.FAILED else "took too long"
             devices = "; ".join(map(str, unready))
-            raise NoNode(everywhere(cycle, f"binding of resourceclaim {claim.ref} {what}: {devices}"))
-
-
-def available(cycle: Cycle, node: Node) -> str | None:
-    """Return which allocated claims can't be used on the node."""
-    name, labels = node.metadata.name, node.metadata.labels
-    off = {
-        claim.metadata.uid: claim.ref
-        for claim in cycle.claims
-        if claim.allocation and (where := claim.allocation.node_selector) and not where.matches(name, labels)
-    }
-    cycle.unavailable |= off.keys()
-    # kube-scheduler leaves the names out. They are needed when claims are bound to different nodes.
-    return f"resourceclaim not available on the node ({', '.join(off.values())})" if off else None
-
-
-def apart(cycle: Cycle, node: Node) -> str | None:
-    """Return why anti-affinity, of the pod or of pods near the node, forbids the node."""
-    return pod_anti_affinity.refusal(cycle.pod, node, cycle.snapshot)
-
-
-def devices(cycle: Cycle, node: Node) -> str | None:
-    """Return why the pod's unallocated claims can't be allocated on the node, or record the allocations."""
-    snapshot = cycle.snapshot
-    special = scheduling_steps.to_allocate(cycle, node)
-    wanted = [*cycle.to_allocate, *special]
-    if not wanted:
-        return None
-    try:
-        cycle.allocations[node.metadata.name] = allocate(
-            wanted,
-            snapshot.inventory,
-            snapshot.classes,
-            snapshot.in_use,
-            AllocationNode(node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features)),
-            features=snapshot.features,
-            now=snapshot.now,
-            order=snapshot.order,
-            max_steps=snapshot.max_steps,
-        )
-    except Refusal as refusal:
-        # A fault of a special claim concerns this node only: the next one may have a device plugin.
-        if refusal.kind == "claim" and not special:
-            raise NoNode(everywhere(cycle, refusal.brief())) from None
-        cycle.undecided |= refusal.kind == "undecided"
-        words = refusal.brief()
-        if any(reason.code == "pool-invalid" for reason in refusal.reasons):
-            cycle.invalid.add(words)
-        return words
-    return None
+            raise NoNode(refuse_all_nodes(cycle, f"binding of resourceclaim {claim.ref} {outcome}: {devices}"))
 
 
 def post_filter(cycle: Cycle, verdict: Unschedulable) -> Unschedulable:
-    """Add the writes that free devices.
+    """Add the writes that free devices to the verdict.
 
-    As in kube-scheduler, an allocation is freed if it keeps the pod off some node while no other pod uses it.
-    Reservations for this pod from before a crash are released too: a pod that waits must not keep devices from
-    others, or keep a deleted claim from going away. Each pod releases its own reservation of a shared claim,
-    even while others have theirs, because those pods may be waiting for each other. The last one frees the
-    devices. A special claim that did not bring the pod to a node is deleted and created again, because the next
-    node may need other requests (KEP-5004).
+    As in kube-scheduler, a claim is deallocated if its allocation excludes a node for the pod and no other pod
+    uses it. Reservations that were made for this pod before a crash are released too: a waiting pod must not
+    block devices for other pods, or prevent the deletion of a claim. Each waiting pod releases its own
+    reservation of a shared claim, even if other pods have reservations, because these pods may wait for each
+    other. The claim is deallocated with its last reservation. A special claim of an earlier attempt is deleted,
+    and the next attempt creates a new one, because the next node may need other requests (KEP-5004).
+
+    A classic claim is never released: its controller is asked to deallocate it (KEP-3063).
     """
-    releases: list[Release | RemoveFinalizer | DeleteClaim] = [
-        step for claim in cycle.snapshot.special if (step := discard_step(claim)) is not None
+    snapshot = cycle.snapshot
+    releases: list[Write] = [
+        *list_releases(cycle.pod, snapshot.claims, snapshot.leftovers, cycle.unavailable),
+        *(verdict.releases if verdict.awaits_drivers else classic_steps.post_filter(cycle)),
     ]
-    for ref in used_names(cycle.pod):
-        claim = cycle.snapshot.claims.get(ref)
-        if claim is None or claim.allocation is None:
-            continue
-        others = tuple(user for user in claim.status.reserved_for if user.uid != cycle.pod.metadata.uid)
-        ours = reserved_for(claim, cycle.pod)
-        in_the_way = claim.metadata.uid in cycle.unavailable
-        if ours or (in_the_way and not others):
-            releases.append(Release(claim, others, deallocate=not others))
     return replace(verdict, releases=tuple(releases))
 
 
-def has_alternatives(cycle: Cycle) -> bool:
-    """Return whether a score depends on the allocation."""
-    return any(r.first_available for claim in cycle.to_allocate for r in claim.spec.devices.requests)
+def list_releases(
+    pod: Pod,
+    claims: Mapping[str, ResourceClaim],
+    leftovers: Iterable[ResourceClaim],
+    unavailable: Collection[str] = (),
+) -> list[Release | RemoveFinalizer | DeleteClaim]:
+    """Return the writes that free the devices of a pod without a node. Classic claims keep their reservation.
 
+    Args:
+        pod: the pod.
+        claims: the pod's claims, by `namespace/name`.
+        leftovers: special claims of earlier attempts for the pod.
+        unavailable: UIDs of claims that cannot be used on at least one node. They are deallocated if no other
+            pod uses them.
+    """
+    releases: list[Release | RemoveFinalizer | DeleteClaim] = [
+        step for claim in leftovers if (step := discard_step(claim)) is not None
+    ]
+    for ref in used_names(pod):
+        claim = claims.get(ref)
+        if claim is None or claim.allocation is None or is_controlled(claim):
+            continue
+        others = tuple(user for user in claim.status.reserved_for if user.uid != pod.metadata.uid)
+        if is_reserved_for(claim, pod) or (claim.metadata.uid in unavailable and not others):
+            releases.append(Release(claim, others, deallocate=not others))
+    return releases
 
-def preferred(cycle: Cycle, node: Node) -> int:
-    """Score alternatives of `firstAvailable` requests: an earlier one in the list is better (KEP-4816)."""
-    total = 0
-    for claim in cycle.to_allocate:
-        allocation = cycle.allocations[node.metadata.name].get(claim.metadata.uid)
-        served = {result.request for result in allocation.devices.results} if allocation else set[str]()
-        for request in claim.spec.devices.requests:
-            names = [f"{request.name}/{alternative.name}" for alternative in request.first_available]
-            total += sum(_ALTERNATIVES - rank for rank, name in enumerate(names) if name in served)
-    return total
-
-
-_ALTERNATIVES: Final = 8
-"""The longest list of alternatives (`FirstAvailableDeviceRequestMaxSize`)."""
-
-_COMPARED: Final = 100
-"""Number of nodes that are compared for a better score when some suit (`minFeasibleNodesToFind`)."""
-
-_TOLD: Final = 4
-"""The most different reasons in one message: an event takes 1024 bytes."""
 
 _Check: TypeAlias = Callable[[Cycle], None]
-_Filter: TypeAlias = Callable[[Cycle, Node], str | None]
 
-
-def _plain(check: Callable[[Pod, Node], str | None]) -> _Filter:
-    return lambda cycle, node: check(cycle.pod, node)
-
-
-PRE_ENQUEUE: Final[tuple[_Check, ...]] = (gates, claims_exist)
+PRE_ENQUEUE: Final[tuple[_Check, ...]] = (check_gates, check_claims_exist)
 PRE_FILTER: Final[tuple[_Check, ...]] = (
-    scheduling_steps.find_claim,
-    claims_usable,
-    claims_can_get_ready,
+    scheduling_steps.find_leftover,
+    classic_steps.find_needs,
+    check_claims_usable,
+    check_claims_exclusive,
+    check_claims_readiness,
 )
-NODE_FILTERS: Final[tuple[_Filter, ...]] = (
-    _plain(node_filters.unschedulable),
-    _plain(node_filters.ready),
-    _plain(node_filters.affinity),
-    _plain(node_filters.taints),
-    apart,
-)
-PLUGINS: Final[tuple[tuple[str, Callable[[Cycle], bool], tuple[_Filter, ...]], ...]] = (
-    ("NodeResourcesFit", scheduling_steps.asked, (scheduling_steps.served,)),
-    ("DynamicResources", lambda cycle: bool(cycle.claims or cycle.special), (available, devices)),
-)
-"""The rest of Filter: name of Kubernetes' plugin for devices, the pods that it concerns, and its check.
-
-The time of each is measured."""
-SCORE: Final[tuple[Callable[[Cycle, Node], int], ...]] = (
-    preferred,
-    ready_nodes.ready_at_once,
-    scheduling_steps.filling,
-)
-"""In order of weight: an earlier score decides first."""
-
-
-def _unschedulable(cycle: Cycle, refusals: Mapping[str, str]) -> Unschedulable:
-    if not refusals:
-        return Unschedulable("no nodes available to schedule pods")
-    # Reasons about an invalid pool contain its name, so they rarely repeat. They come first (KEP-4815, Risks).
-    counted = sorted(Counter(refusals.values()).most_common(), key=lambda item: item[0] not in cycle.invalid)
-    reasons = sorted(f"{number} {words}" for words, number in counted[:_TOLD])
-    if others := sum(number for _, number in counted[_TOLD:]):
-        reasons.append(f"{others} node(s) for other reasons")
-    message = f"0/{len(refusals)} nodes are available: {', '.join(reasons)}."
-    # "Gave up" is not "does not fit": the reason must distinguish them.
-    reason = UNDECIDED if cycle.undecided else "Unschedulable"
-    return Unschedulable(message, reason)

@@ -1,8 +1,10 @@
-"""When a pod must be evicted because of the taints of its devices, as a pure function (KEP-5055).
+"""Compute when a pod must be evicted because of the taints of its devices, as a pure function (KEP-5055).
 
-The rules are those of `pkg/controller/devicetainteviction` of Kubernetes 1.37. A taint counts from the moment
-when it was added. A toleration delays it for its seconds, or forever without any. Only tolerations that name
-the effect NoExecute count. Of several taints, the earliest decides.
+The rules are those of `pkg/controller/devicetainteviction` of Kubernetes 1.37. A taint requires the eviction of
+a pod at the time when the taint was added. If the pod's request tolerates the taint, the eviction is delayed by
+the toleration's `tolerationSeconds`. A toleration without `tolerationSeconds` prevents an eviction because of
+this taint. Only tolerations that name the effect NoExecute count. If several taints require the eviction, the
+earliest of their times counts.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 from dradriver.allocator.request.tolerations import tolerates
-from dradriver.control.claims.pod_claims import made_for, reserved_for
+from dradriver.control.claims.pod_claims import is_made_for, is_reserved_for
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.model.resource.device import Taint
@@ -27,8 +29,8 @@ class EvictingTaint:
 
     Attributes:
         taint: the taint.
-        source: the object that contains it, for the log.
-        rule: the UID of its DeviceTaintRule; none for a driver's own taint.
+        source: the object that contains the taint, for the log.
+        rule: the UID of the DeviceTaintRule of the taint. Empty for a driver's own taint.
     """
 
     taint: Taint
@@ -38,11 +40,11 @@ class EvictingTaint:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod must be evicted.
+    """The eviction of a pod.
 
     Attributes:
         when: the time of the eviction.
-        taints: all taints that require it.
+        taints: all taints that require the eviction.
     """
 
     when: datetime
@@ -50,29 +52,29 @@ class Eviction:
 
     @property
     def rules(self) -> set[str]:
-        """Return the UIDs of the rules among the causes."""
+        """Return the UIDs of the DeviceTaintRules that require the eviction."""
         return {each.rule for each in self.taints if each.rule}
 
 
 TaintsOf: TypeAlias = Callable[[DeviceResult], Iterable[EvictingTaint]]
-"""Returns the evicting taints of an allocated device, from its slice and from rules."""
+"""Function that returns the evicting taints of an allocated device, from its slice and from rules."""
 
 
 def claim_eviction(claim: ResourceClaim, taints_of: TaintsOf) -> Eviction | None:
-    """Return when the pods of an allocated claim must be evicted; None if they may stay."""
+    """Return when the pods of an allocated claim must be evicted, and why; None if they may stay."""
     causes = [
-        (when, found)
+        (when, taint)
         for result in claim.results
-        for found in taints_of(result)
-        if (when := _when(result, found.taint)) is not None
+        for taint in taints_of(result)
+        if (when := _eviction_time(result, taint.taint)) is not None
     ]
     if not causes:
         return None
-    return Eviction(min(when for when, _ in causes), tuple(dict.fromkeys(found for _, found in causes)))
+    return Eviction(min(when for when, _ in causes), tuple(dict.fromkeys(taint for _, taint in causes)))
 
 
-def _when(result: DeviceResult, taint: Taint) -> datetime | None:
-    began = taint.time_added or _LONG_AGO
+def _eviction_time(result: DeviceResult, taint: Taint) -> datetime | None:
+    start = taint.time_added or _LONG_AGO
     seconds = [
         toleration.toleration_seconds
         for toleration in result.tolerations
@@ -80,28 +82,28 @@ def _when(result: DeviceResult, taint: Taint) -> datetime | None:
     ]
     if None in seconds:
         return None
-    return began + timedelta(seconds=max(0, min((each for each in seconds if each is not None), default=0)))
+    return start + timedelta(seconds=max(0, min((each for each in seconds if each is not None), default=0)))
 
 
 def pod_eviction(pod: Pod, claims: Mapping[str, ResourceClaim], taints_of: TaintsOf) -> Eviction | None:
-    """Return when a pod must be evicted; None if it may stay, or has no node yet.
+    """Return when a pod must be evicted, and why; None if it may stay, or has no node yet.
 
     Args:
         pod: the pod.
         claims: all claims by `namespace/name`.
-        taints_of: see `TaintsOf`.
+        taints_of: returns the evicting taints of an allocated device.
     """
     if not pod.spec.node_name:
         return None
-    found: list[Eviction] = []
+    evictions: list[Eviction] = []
     for wanted in pod.spec.resource_claims:
         claim = claims.get(f"{pod.metadata.namespace}/{pod.claim_name(wanted)}")
-        if claim is None or not reserved_for(claim, pod):
+        if claim is None or not is_reserved_for(claim, pod):
             continue
-        mine = bool(wanted.resource_claim_name) or made_for(claim, pod)
-        if mine and (eviction := claim_eviction(claim, taints_of)) is not None:
-            found.append(eviction)
-    if not found:
+        is_used = bool(wanted.resource_claim_name) or is_made_for(claim, pod)
+        if is_used and (eviction := claim_eviction(claim, taints_of)) is not None:
+            evictions.append(eviction)
+    if not evictions:
         return None
-    causes = dict.fromkeys(taint for eviction in found for taint in eviction.taints)
-    return Eviction(min(eviction.when for eviction in found), tuple(causes))
+    causes = dict.fromkeys(taint for eviction in evictions for taint in eviction.taints)
+    return Eviction(min(eviction.when for eviction in evictions), tuple(causes))

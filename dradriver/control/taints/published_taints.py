@@ -1,7 +1,7 @@
-"""The taints with the effect NoExecute in the newest slices of each pool, by device.
+"""Find the taints with the effect NoExecute in the newest slices of each pool, by device.
 
-Newest means the highest generation anywhere, as in Kubernetes' device taint eviction controller. The allocator
-compares generations among the slices that a node reaches.
+The newest slices are those with the highest generation in the whole cluster, as in Kubernetes' device taint
+eviction controller. The allocator, in contrast, compares only the slices that a node reaches.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,43 +20,43 @@ _Taints: TypeAlias = Mapping[str, tuple[EvictingTaint, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SliceTaints:
     source: ResourceSlice
     taints: _Taints
 
 
 class PublishedTaints:
-    """The evicting taints of published devices. Slices of older generations do not count."""
+    """The evicting taints of published devices; slices of older generations are ignored."""
 
     def __init__(self) -> None:
-        self._pools: dict[_Pool, dict[str, _Part]] = {}
+        self._pools: dict[_Pool, dict[str, _SliceTaints]] = {}
         self._tainted = 0
 
     def __bool__(self) -> bool:
         return self._tainted > 0
 
-    def of(self, device: DeviceId) -> tuple[EvictingTaint, ...]:
-        """Return the evicting taints that its driver has set on a device."""
-        parts = self._newest((device.driver, device.pool))
+    def find(self, device: DeviceId) -> tuple[EvictingTaint, ...]:
+        """Return the evicting taints of a device that its driver has published."""
+        parts = self._newest_slices((device.driver, device.pool))
         return next((part.taints[device.device] for part in parts if device.device in part.taints), ())
 
-    def selected(self, rule: DeviceTaintRule) -> int:
+    def count_selected(self, rule: DeviceTaintRule) -> int:
         """Return the number of published devices that a rule selects."""
         return sum(
             rule.selects(driver, pool, device.name)
             for driver, pool in self._pools
-            for part in self._newest((driver, pool))
+            for part in self._newest_slices((driver, pool))
             for device in part.source.spec.devices
         )
 
-    def change(self, old: ResourceSlice | None, new: ResourceSlice | None) -> Iterable[DeviceId]:
-        """Apply a slice that was added, replaced or deleted. Return the devices whose taints have changed."""
+    def apply(self, old: ResourceSlice | None, new: ResourceSlice | None) -> Iterable[DeviceId]:
+        """Add, replace or remove a slice, and return the devices whose evicting taints have changed."""
         pools = {_pool(each) for each in (old, new) if each is not None}
         before = {pool: self._effective(pool) for pool in pools}
         if old is not None:
             self._remove(old)
         if new is not None:
-            part = _Part(new, dict(_evicting(new)))
+            part = _SliceTaints(new, dict(_evicting_taints(new)))
             self._pools.setdefault(_pool(new), {})[new.metadata.name] = part
             self._tainted += bool(part.taints)
         return [device for pool in pools for device in self._changed(pool, before[pool])]
@@ -68,13 +68,13 @@ class PublishedTaints:
         if not pool:
             self._pools.pop(_pool(source), None)
 
-    def _newest(self, pool: _Pool) -> list[_Part]:
+    def _newest_slices(self, pool: _Pool) -> list[_SliceTaints]:
         parts = self._pools.get(pool, {}).values()
         newest = max((part.source.spec.pool.generation for part in parts), default=0)
         return [part for part in parts if part.source.spec.pool.generation == newest]
 
     def _effective(self, pool: _Pool) -> _Taints:
-        return {name: taints for part in self._newest(pool) for name, taints in part.taints.items()}
+        return {name: taints for part in self._newest_slices(pool) for name, taints in part.taints.items()}
 
     def _changed(self, pool: _Pool, before: _Taints) -> Iterator[DeviceId]:
         after = self._effective(pool)
@@ -87,9 +87,11 @@ def _pool(source: ResourceSlice) -> _Pool:
     return source.spec.driver, source.spec.pool.name
 
 
-def _evicting(source: ResourceSlice) -> Iterator[tuple[str, tuple[EvictingTaint, ...]]]:
+def _evicting_taints(source: ResourceSlice) -> Iterator[tuple[str, tuple[EvictingTaint, ...]]]:
     for device in source.spec.devices:
-        where = f"ResourceSlice {source.metadata.name}, device {device.name}"
-        taints = tuple(EvictingTaint(taint, where) for taint in device.taints if taint.effect == "NoExecute")
+        source_name = f"ResourceSlice {source.metadata.name}, device {device.name}"
+        taints = tuple(
+            EvictingTaint(taint, source_name) for taint in device.taints if taint.effect == "NoExecute"
+        )
         if taints:
             yield device.name, taints

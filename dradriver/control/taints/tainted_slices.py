@@ -1,10 +1,10 @@
-"""The slices with the taints of DeviceTaintRules on their devices (KEP-5055), as kube-scheduler sees them."""
+"""Add the taints of DeviceTaintRules to the devices of slices (KEP-5055), as kube-scheduler does."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.model.resource.taint_rule import DeviceTaintRule, DeviceTaintSelector, with_rules
+from dradriver.model.resource.taint_rule import DeviceTaintRule, DeviceTaintSelector, apply_rules
 
 __all__ = ["TaintedSlices"]
 
@@ -12,49 +12,53 @@ _Rules = tuple[DeviceTaintRule, ...]
 
 
 class TaintedSlices:
-    """Adds the taints of rules to slices. A slice without changes stays the same object from call to call.
+    """Adds the taints of rules to slices.
 
-    So a caller that caches results by slice (`Inventory.of`) computes them again for the changed slices only.
+    If a slice and its rules have not changed, each call returns the same object for the slice. So a caller can
+    compare the result with an earlier result by identity.
     """
 
     def __init__(self) -> None:
+        self._by_pool: Mapping[tuple[str | None, str | None], Sequence[DeviceTaintRule]] = {}
         self._known: dict[str, tuple[ResourceSlice, _Rules, ResourceSlice]] = {}
 
-    def of(
-        self, published: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule]
-    ) -> Sequence[ResourceSlice]:
-        """Return the slices with the taints of the rules, in the given order."""
-        by_place = _by_place(rules)
-        if not by_place:
-            self._known.clear()
-            return list(published)
-        known, self._known = self._known, {}
-        return [self._tainted(source, by_place, known) for source in published]
+    def set_rules(self, rules: Iterable[DeviceTaintRule]) -> None:
+        """Replace all rules."""
+        self._by_pool = _group_by_pool(rules)
 
-    def _tainted(
-        self,
-        source: ResourceSlice,
-        by_place: Mapping[tuple[str | None, str | None], Sequence[DeviceTaintRule]],
-        known: Mapping[str, tuple[ResourceSlice, _Rules, ResourceSlice]],
-    ) -> ResourceSlice:
-        driver, pool = source.spec.driver, source.spec.pool.name
-        places = ((None, None), (None, pool), (driver, None), (driver, pool))
-        rules = tuple(rule for place in places for rule in by_place.get(place, ()))
+    def add_taints(self, source: ResourceSlice) -> ResourceSlice:
+        """Return a slice with the taints of the rules.
+
+        Args:
+            source: the slice as its driver has published it.
+        """
+        name, driver, pool = source.metadata.name, source.spec.driver, source.spec.pool.name
+        selectors = ((None, None), (None, pool), (driver, None), (driver, pool))
+        rules = tuple(rule for selector in selectors for rule in self._by_pool.get(selector, ()))
         if not rules:
+            self._known.pop(name, None)
             return source
-        before = known.get(source.metadata.name)
-        same = before is not None and before[0] is source and [*map(id, before[1])] == [*map(id, rules)]
-        tainted = before[2] if same and before is not None else with_rules(source, rules)
-        self._known[source.metadata.name] = (source, rules, tainted)
+        before = self._known.get(name)
+        is_unchanged = before is not None and before[0] is source and [*map(id, before[1])] == [*map(id, rules)]
+        tainted = before[2] if is_unchanged and before is not None else apply_rules(source, rules)
+        self._known[name] = (source, rules, tainted)
         return tainted
 
+    def forget(self, name: str) -> None:
+        """Forget a slice that was deleted.
 
-def _by_place(
+        Args:
+            name: the slice's name.
+        """
+        self._known.pop(name, None)
+
+
+def _group_by_pool(
     rules: Iterable[DeviceTaintRule],
 ) -> Mapping[tuple[str | None, str | None], Sequence[DeviceTaintRule]]:
-    """Return the rules by the driver and pool that they name (None for any), ordered by name."""
-    found: defaultdict[tuple[str | None, str | None], list[DeviceTaintRule]] = defaultdict(list)
+    """Group the rules by the driver and the pool that they select (None: all); sort each group by name."""
+    by_pool: defaultdict[tuple[str | None, str | None], list[DeviceTaintRule]] = defaultdict(list)
     for rule in sorted(rules, key=lambda rule: rule.metadata.name):
         selector = rule.spec.device_selector or DeviceTaintSelector()
-        found[selector.driver, selector.pool].append(rule)
-    return found
+        by_pool[selector.driver, selector.pool].append(rule)
+    return by_pool

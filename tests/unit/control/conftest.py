@@ -1,4 +1,4 @@
-"""An API server of our own, and the objects in it as they change."""
+"""An API server, and caches of its objects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,10 +19,11 @@ T = TypeVar("T", Pod, ResourceClaim)
 
 
 class Lab:
-    """Two nodes with two devices each, a class and a template; what the API server holds, and waits for it."""
+    """An API server with two nodes with two devices each, a class and a template."""
 
-    def __init__(self, server: ApiServer, client: Client, seen: Caches) -> None:
+    def __init__(self, server: ApiServer, folder: Path, client: Client, seen: Caches) -> None:
         self.server = server
+        self.folder = folder
         self.client = client
         self.seen = seen
 
@@ -30,8 +31,14 @@ class Lab:
         for pod in pods:
             await self.client.create(PODS, pod, "default", into=dict)
 
+    async def change_gates(self, **gates: bool) -> None:
+        """Restart the server with other feature gates, and the same state and address."""
+        await self.server.stop()
+        self.server = ApiServer(self.folder, feature_gates=gates)
+        await self.server.start()
+
     async def until(self, done: Callable[[Mapping[str, Pod], Mapping[str, ResourceClaim]], bool]) -> None:
-        """Waits until the objects are as wanted; the test's time limit ends it otherwise."""
+        """Wait until the objects are as wanted, or until the test's time limit."""
         changed = asyncio.Event()
         stop = [cache.subscribe(lambda *_: changed.set()) for cache in (self.seen.pods, self.seen.claims)]
         while not done(self.seen.pods.items, self.seen.claims.items):
@@ -44,13 +51,13 @@ class Lab:
         await self.until(lambda pods, _: sum(bool(pod.spec.node_name) for pod in pods.values()) == count)
 
     def held(self) -> list[str]:
-        """Each device that a claim holds."""
+        """Return the devices of all allocated claims."""
         return [str(result.id) for claim in self.seen.claims.items.values() for result in claim.results]
 
 
 @pytest.fixture
 async def lab(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Lab]:
-    """A lab; its parameter, if it has one, is the API server's feature gates."""
+    """A lab. The optional parameter is the feature gates of the API server."""
     server = ApiServer(tmp_path / "api", feature_gates=getattr(request, "param", None))
     await server.start()
     await asyncio.to_thread(server.write_kubeconfig, tmp_path / "kubeconfig")
@@ -61,5 +68,6 @@ async def lab(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[L
             await client.create(SLICES, builders.slice_(*devices, node_name=name), into=dict)
         await client.create(CLASSES, builders.device_class(), into=dict)
         await client.create(TEMPLATES, template(), "default", into=dict)
-        yield Lab(server, client, seen)
-    await server.stop()
+        made = Lab(server, tmp_path / "api", client, seen)
+        yield made
+    await made.server.stop()

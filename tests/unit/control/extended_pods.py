@@ -17,7 +17,7 @@ IMPLICIT: Final = f"deviceclass.resource.kubernetes.io/{builders.CLASS}"
 
 
 class Amounts(TypedDict, total=False):
-    """What a container asks for; `gpu`, `nic` and `implicit` are the extended resources of these names."""
+    """The requests of a container; `gpu`, `nic` and `implicit` are extended resources."""
 
     gpu: int
     nic: int
@@ -27,7 +27,7 @@ class Amounts(TypedDict, total=False):
 
 
 def container(name: str = "main", *, sidecar: bool = False, **amounts: Unpack[Amounts]) -> Container:
-    """A container."""
+    """Return a container with these requests."""
     names = {"gpu": GPU, "nic": NIC, "implicit": IMPLICIT}
     requests = {names.get(key, key): Quantity(n) for key, n in amounts.items() if isinstance(n, int)}
     resources = ContainerResources(requests=requests, limits=requests)
@@ -36,14 +36,14 @@ def container(name: str = "main", *, sidecar: bool = False, **amounts: Unpack[Am
 
 
 def pod(name: str = "pod-1", *, init: tuple[Container, ...] = (), **amounts: Unpack[Amounts]) -> Pod:
-    """A pod of one container that asks for these amounts, and of init containers."""
+    """Return a pod with one container with these requests, and with init containers."""
     made = builders.pod(name=name)
     spec = replace(made.spec, containers=[container(**amounts)], init_containers=list(init))
     return replace(made, spec=spec)
 
 
 def plugin_node(name: str, amount: int, resource: str = GPU) -> Node:
-    """A node on which a device plugin advertises an extended resource."""
+    """Return a node with a device plugin for an extended resource."""
     amounts = {resource: Quantity(amount)}
     return replace(builders.node(name), status=NodeStatus(capacity=amounts, allocatable=amounts))
 
@@ -51,7 +51,7 @@ def plugin_node(name: str, amount: int, resource: str = GPU) -> Node:
 def gpu_class(
     name: str = builders.CLASS, resource: str | None = GPU, created: datetime | None = NOW
 ) -> DeviceClass:
-    """A class of the driver's devices that serves an extended resource."""
+    """Return a class of the driver's devices that serves an extended resource."""
     made = builders.device_class(name, f'device.driver == "{builders.DRIVER}"')
     return replace(
         made,

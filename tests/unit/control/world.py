@@ -1,30 +1,52 @@
-"""A cluster in memory: it does what actions say at once, and can lose everything but its objects."""
+"""A cluster in memory that carries out actions at once. A crash loses everything but the objects."""
 
 import dataclasses
 import itertools
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
 
-from dradriver.allocator import InUse, Inventory
+from dradriver.allocator import Refusal
+from dradriver.allocator.placement import NoNodeFits, Placement, RefusedNodes
 from dradriver.control.claims.ownership import Objects, claim_step, pod_step
-from dradriver.control.extended import ClassesByResource, ScoringStrategy, amounts_of, is_special_for
-from dradriver.control.pools.ready_pools import ReadyPools
+from dradriver.control.claims.pod_claims import is_done
+from dradriver.control.classic import ClassicObjects
+from dradriver.control.classic.allocation_wait import find_unallocated
+from dradriver.control.extended import ScoringStrategy, is_special_for
+from dradriver.control.preemption.controller import preemption_step
+from dradriver.control.preemption.victims import Preemption
 from dradriver.control.runtime import actions
 from dradriver.control.runtime.actions import Action, NextAction, ReportUnschedulable, Step
-from dradriver.control.scheduler.assumed_allocations import with_assumed
-from dradriver.control.scheduler.binding import PlanFailed, is_bound, next_step, settled, unreserve
-from dradriver.control.scheduler.binding_conditions import BindingDeadline
+from dradriver.control.scheduler.binding.binding_conditions import BindingDeadline
+from dradriver.control.scheduler.binding.plan_writes import (
+    PlanFailed,
+    is_bound,
+    merge_special_claim,
+    next_step,
+    unreserve,
+)
+from dradriver.control.scheduler.binding.unconfirmed_writes import UnconfirmedWrites
+from dradriver.control.scheduler.cluster_state import ClusterState
 from dradriver.control.scheduler.pipeline import schedule
-from dradriver.control.scheduler.snapshot import Plan, Snapshot, Unschedulable
-from dradriver.control.scheduler.unconfirmed_writes import UnconfirmedWrites
+from dradriver.control.scheduler.snapshot import (
+    Plan,
+    Snapshot,
+    Unschedulable,
+    assume_allocation,
+    assumed_allocations,
+)
 from dradriver.errors import DraError
 from dradriver.kube import Unavailable
-from dradriver.model.core.meta import Condition, ObjectMeta
+from dradriver.model.classic.allocation_records import ControllerAllocation
+from dradriver.model.classic.names import DEALLOCATION_REQUESTED
+from dradriver.model.classic.scheduling import PodSchedulingContext
+from dradriver.model.core.disruption_budget import PodDisruptionBudget
+from dradriver.model.core.meta import Condition, ObjectMeta, OwnerReference
 from dradriver.model.core.workload import Node, Pod, PodClaimStatus, PodCondition
 from dradriver.model.resource.claim import (
     CLAIM_FINALIZER,
@@ -53,13 +75,22 @@ def slow_device(name: str = "device-0", *conditions: str, binds: bool = True) ->
     )
 
 
-def template(name: str = "template", made: ResourceClaim | None = None) -> ResourceClaimTemplate:
+def template(name: str = "template", claim: ResourceClaim | None = None) -> ResourceClaimTemplate:
     """A template for claims like the given one."""
-    spec = (made or builders.claim()).spec
+    spec = (claim or builders.claim()).spec
     return ResourceClaimTemplate(
         metadata=ObjectMeta(name=name, namespace="default"),
         spec=ResourceClaimTemplateSpec(spec=spec, metadata=ObjectMeta(labels={"team": "red"})),
     )
+
+
+UNDECIDED_TEXT = "the search gave up"
+
+
+def give_up(*_: Any, **__: Any) -> Placement:
+    """Raise the refusal of a search that gave up on the only node; a replacement of `Placer.place`."""
+    refusal = Refusal("undecided", UNDECIDED_TEXT)
+    raise NoNodeFits("undecided", 1, lambda: [RefusedNodes(refusal, ("node-1",))])
 
 
 class CrashError(Exception):
@@ -68,14 +99,17 @@ class CrashError(Exception):
 
 @dataclass
 class World:
-    """Objects, what was written to them, and the controllers' memory (`plans` to `gone`).
+    """The objects, the writes, and the controllers' memory (`plans` to `deleted_pods`).
 
     Attributes:
-        late: pods as the controllers still see them while the watch does not show them bound.
-        watch_is_late: whether it takes a `catch_up` to see a pod bound.
+        stale: pods as the controllers see them while the watch does not show them bound.
+        watch_is_late: whether the watch shows a bound pod only after `catch_up`.
         writes: every action that was carried out.
         crash_after: the number of writes after which the process dies once.
         now: the time.
+        contexts: the PodSchedulingContexts by `namespace/name`.
+        records: the ControllerAllocations by the UID of their claim.
+        serves_contexts: whether the API server serves PodSchedulingContexts.
     """
 
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -83,25 +117,39 @@ class World:
     templates: dict[str, ResourceClaimTemplate] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     slices: list[ResourceSlice] = field(default_factory=list)
+    budgets: list[PodDisruptionBudget] = field(default_factory=list)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     plans: dict[str, Plan] = field(default_factory=dict)
+    preemptions: dict[str, Preemption] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
-    left: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    doubts: UnconfirmedWrites = field(default_factory=UnconfirmedWrites)
-    gone: set[str] = field(default_factory=set)
-    late: dict[str, Pod] = field(default_factory=dict)
+    unreleased: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    unconfirmed: UnconfirmedWrites = field(default_factory=UnconfirmedWrites)
+    deleted_pods: set[str] = field(default_factory=set)
+    stale: dict[str, Pod] = field(default_factory=dict)
     watch_is_late: bool = False
     writes: list[Action] = field(default_factory=list)
     crash_after: int | None = None
     now: datetime = NOW
     scoring: ScoringStrategy = field(default_factory=ScoringStrategy)
+    contexts: dict[str, PodSchedulingContext] = field(default_factory=dict)
+    records: dict[str, ControllerAllocation] = field(default_factory=dict)
+    serves_contexts: bool = True
+    selected: dict[str, datetime] = field(default_factory=dict)
     _uids: Iterator[int] = field(default_factory=itertools.count)
-    _inventory: Inventory | None = None
+    _state: ClusterState = field(default_factory=ClusterState)
+    _known: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def add(
-        self, *objects: Pod | ResourceClaim | ResourceClaimTemplate | Node | ResourceSlice | DeviceClass
+        self,
+        *objects: Pod
+        | ResourceClaim
+        | ResourceClaimTemplate
+        | Node
+        | ResourceSlice
+        | DeviceClass
+        | PodDisruptionBudget,
     ) -> None:
-        """Puts objects in, as their users would."""
+        """Add objects, as users do."""
         for each in objects:
             match each:
                 case Pod():
@@ -114,6 +162,8 @@ class World:
                     self.nodes.append(each)
                 case ResourceSlice():
                     self.slices.append(each)
+                case PodDisruptionBudget():
+                    self.budgets.append(each)
                 case DeviceClass():
                     self.classes[each.metadata.name] = each
 
@@ -121,14 +171,14 @@ class World:
         return self.pods[f"default/{name}"]
 
     @property
-    def patience(self) -> BindingDeadline:
+    def deadline(self) -> BindingDeadline:
         return BindingDeadline(self.now)
 
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
     def set_condition(self, ref: str, kind: str, status: str = "True", device: str = "") -> None:
-        """What the controller of a driver says of the devices of a claim, or of one of them."""
+        """Set a condition of all devices of a claim, or of one, as a driver's controller does."""
         claim = self.claims[ref]
         entries = {entry.id: entry for entry in claim.status.devices}
         for result in claim.results:
@@ -138,45 +188,45 @@ class World:
                     AllocatedDeviceStatus(driver=result.driver, pool=result.pool, device=result.device),
                 )
                 others = [each for each in entry.conditions if each.type != kind]
-                said = [*others, Condition(type=kind, status=status, reason="Told", message="by a test")]
-                entries[result.id] = replace(entry, conditions=said)
+                added = Condition(type=kind, status=status, reason="Test", message="set by a test")
+                entries[result.id] = replace(entry, conditions=[*others, added])
         self._status(ref, devices=list(entries.values()))
 
     def condition(self, name: str = "pod-1") -> PodCondition:
-        """The PodScheduled condition."""
+        """Return the PodScheduled condition."""
         return next(c for c in self.pod(name).status.conditions if c.type == "PodScheduled")
 
     def claims_of(self, name: str) -> list[ResourceClaim]:
-        """The claims that were made for a pod."""
+        """Return the claims that were created for a pod."""
         owner = self.pod(name).metadata.uid
         return [c for c in self.claims.values() if c.metadata.controller and c.metadata.controller.uid == owner]
 
     @property
     def seen(self) -> dict[str, Pod]:
         """The pods as the controllers see them."""
-        return self.pods | self.late
+        return self.pods | self.stale
 
     def catch_up(self) -> None:
-        """The watch shows all pods as they are."""
-        self.late.clear()
+        """Show all pods to the controllers as they are."""
+        self.stale.clear()
 
     def change(self, name: str, **status: Any) -> None:
-        """Changes the status of a pod, as its kubelet would; who writes or watches that sees it."""
+        """Change the status of a pod, as its kubelet does; the controllers see the change."""
         pod = self.pod(name)
-        self.late.pop(pod.ref, None)
+        self.stale.pop(pod.ref, None)
         self.pods[pod.ref] = replace(pod, status=replace(pod.status, **status))
 
     def delete_pod(self, name: str) -> None:
-        """The pod is gone, the scheduler forgets it; the garbage collector takes what it owns."""
+        """Delete a pod and the claims that it owns, as the garbage collector does."""
         pod = self.pods.pop(f"default/{name}")
-        self.late.pop(pod.ref, None)
+        self.stale.pop(pod.ref, None)
         self._forget(pod.ref)
         for claim in list(self.claims.values()):
             if claim.metadata.controller and claim.metadata.controller.uid == pod.metadata.uid:
                 self.delete_claim(claim.ref)
 
     def delete_claim(self, ref: str) -> None:
-        """Deletes a claim; with a finalizer it only gets a deletion timestamp."""
+        """Delete a claim; a claim with a finalizer only gets a deletion timestamp."""
         claim = self.claims[ref]
         if claim.metadata.finalizers:
             self.claims[ref] = replace(claim, metadata=replace(claim.metadata, deletion_timestamp=NOW))
@@ -188,155 +238,189 @@ class World:
         for claim in self.claims.values():
             if claim.metadata.controller:
                 owned[claim.metadata.controller.uid].append(claim)
-        return Objects(self.seen, self.claims, self.templates, lambda uid: owned.get(uid, ()), self.gone)
+        return Objects(
+            self.seen, self.claims, self.templates, lambda uid: owned.get(uid, ()), self.deleted_pods
+        )
+
+    def classic_objects(self, pod: Pod) -> ClassicObjects:
+        """Return the objects of classic DRA that a decision about a pod reads."""
+        nodes = {node.metadata.name: node for node in self.nodes}
+        return ClassicObjects(self.contexts.get(pod.ref), self.serves_contexts, self.records, nodes)
 
     def snapshot(self, **changes: Any) -> Snapshot:
-        plans = list(self.plans.values())
-        parts: dict[str, Any] = {
-            "nodes": self.nodes,
+        self._update_state()
+        fields: dict[str, Any] = {
+            "cluster": self._state,
             "claims": dict(self.claims),
-            "classes": self.classes,
-            "inventory": (inventory := self._pools()),
-            "in_use": InUse.of(with_assumed(self.claims.values(), plans)),
-            "in_flight": {uid for plan in plans for uid in plan.allocations},
+            "claim_names": set(self.claims),
+            "in_flight": {uid for plan in self.plans.values() for uid in plan.in_flight},
+            "has_anti_affinity": any(pod.required_anti_affinity for pod in self.seen.values()),
             "now": self.now,
-            "patience": self.patience,
-            "ready": ReadyPools.of(inventory),
-            "classes_by_resource": ClassesByResource.of(self.classes.values()),
-            "taken": self.taken(),
+            "deadline": self.deadline,
             "scoring": self.scoring,
         }
-        return Snapshot(**(parts | changes))
+        return Snapshot(**(fields | changes))
 
-    def _pools(self) -> Inventory:
-        """The pools; those whose slices are the same are kept from call to call, as the scheduler does it."""
-        self._inventory = Inventory.of(self.slices, self._inventory)
-        return self._inventory
+    def _update_state(self) -> None:
+        """Pass on the objects that changed since the last snapshot, as the scheduler does."""
+        objects = dict(self._objects_of_state())
+        for kind, name in self._known.keys() - objects.keys():
+            getattr(self._state, f"remove_{kind}")(name)
+        for (kind, name), arguments in objects.items():
+            known = self._known.get((kind, name), ())
+            if [*map(id, known)] != [*map(id, arguments)]:
+                getattr(self._state, f"put_{kind}")(*arguments)
+        self._known = objects
 
-    def taken(self) -> dict[str, Counter[str]]:
-        """How much of each extended resource the pods on each node take, and those that plans bring there."""
-        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    def _objects_of_state(self) -> Iterator[tuple[tuple[str, str], Sequence[Any]]]:
+        yield from ((("node", node.metadata.name), (node,)) for node in self.nodes)
+        yield from ((("slice", each.metadata.name), (each,)) for each in self.slices)
+        yield from ((("class", name), (each,)) for name, each in self.classes.items())
         for ref, pod in self.seen.items():
             node = pod.spec.node_name or (self.plans[ref].node if ref in self.plans else "")
-            if node and not pod.finished:
-                found[node].update(amounts_of(pod))
-        return found
+            if not is_done(pod):
+                yield ("pod", ref), (pod, sys.intern(node))
+        yield from ((("budget", each.ref), (each,)) for each in self.budgets)
+        assumed = dict(each for plan in self.plans.values() for each in assumed_allocations(plan))
+        for ref in [*self.claims, *assumed]:
+            if (claim := assume_allocation(self.claims.get(ref), assumed.get(ref))) is not None:
+                yield ("claim", ref), (claim,)
 
     def special_of(self, pod: Pod) -> list[ResourceClaim]:
-        """The special claims that were made for a pod."""
+        """Return the special claims that were created for a pod."""
         return [claim for claim in self.claims.values() if is_special_for(claim, pod)]
 
     def settle(self) -> None:
-        """Runs the controllers until nothing is left to do; a crash is survived by starting them again."""
+        """Run the controllers until nothing is left to do; start them again after a crash."""
         while True:
             try:
                 while self._round():
                     pass
             except CrashError:
-                self.forget_everything()
+                self.crash()
                 continue
             return
 
-    def forget_everything(self) -> None:
-        """The controllers' process died: only the objects are left."""
+    def crash(self) -> None:
+        """Lose the controllers' memory, as if their process died."""
         self.plans.clear()
+        self.preemptions.clear()
         self.failed.clear()
-        self.left.clear()
-        self.doubts = UnconfirmedWrites()
-        self.gone.clear()
-        self.late.clear()
+        self.unreleased.clear()
+        self.unconfirmed = UnconfirmedWrites()
+        self.deleted_pods.clear()
+        self.stale.clear()
+        self.selected.clear()
 
     def _round(self) -> bool:
-        """One write at most for each object; whether another round may do more.
+        """Carry out at most one write for each object, and return whether another round can do more.
 
-        It may after a plan was given up too, without a write as that is: the pod is scheduled anew.
+        It can also after a plan was given up without a write, because the pod is scheduled again.
         """
-        before, again = len(self.writes), False
+        before, is_due = len(self.writes), False
         for ref in sorted(self.pods):
             if ref in self.pods:
-                again |= self.take(pod_step(self.pods[ref], self.objects()))
+                is_due |= self.carry_out(pod_step(self.pods[ref], self.objects()))
         for ref in sorted(self.claims):
             if ref in self.claims:
-                again |= self.take(claim_step(self.claims[ref], self.objects()))
+                is_due |= self.carry_out(claim_step(self.claims[ref], self.objects()))
         for ref in sorted(self.pods):
             if ref in self.pods:
-                again |= self.take(self.scheduling_step(ref))
-        return again or len(self.writes) > before
+                is_due |= self.carry_out(self.scheduling_step(ref))
+        for ref, preemption in list(self.preemptions.items()):
+            step = preemption_step(self.pods[ref], preemption, self.pods.get, lambda *_: True)
+            if step.next is NextAction.DONE:
+                del self.preemptions[ref]
+            is_due |= self.carry_out(step)
+        return is_due or len(self.writes) > before
 
-    def take(self, step: Step) -> bool:
-        """Carries out the write of a step, if it has one; whether the next step is due at once."""
+    def carry_out(self, step: Step) -> bool:
+        """Carry out the write of a step, if it has one. Return whether the next step is due at once."""
         if step.action is not None and not isinstance(step.action, actions.EmitEvent):
             self.apply(step.action)
         match step.action:
             case actions.Bind(pod):
-                self.doubts.open(pod.ref)
+                self.unconfirmed.add(pod.ref)
             case actions.LookUpPlan(ref):
-                self.late.pop(ref, None)
-                self.doubts.settle(ref)
+                self.stale.pop(ref, None)
+                self.unconfirmed.confirm(ref)
             case _:
                 pass
-        return step.then is NextAction.AGAIN
+        return step.next is NextAction.CONTINUE
 
     def lose(self, ref: str, step: Step, *, stored: bool = True, error: DraError | None = None) -> None:
-        """A step for a pod whose answer is lost, after it was carried out or before; or another error."""
+        """Let a write fail with a lost answer, after it was stored or before, or with another error."""
         if step.action is None or isinstance(step.action, actions.EmitEvent):
             return
         if stored:
             self.apply(step.action)
-        if ref in self.plans and not self.doubts.failed(ref, error or Unavailable("no answer")):
+        if ref in self.plans and not self.unconfirmed.record_failure(ref, error or Unavailable("no answer")):
             if ref in self.failed and (claim := getattr(step.action, "claim", None)) is not None:
-                self.left[ref].add(claim.ref)
+                self.unreleased[ref].add(claim.ref)
             self.failed.add(ref)
-            self.doubts.restart(ref)
+            self.unconfirmed.reset_failures(ref)
 
     def scheduling_step(self, ref: str) -> Step:
-        """What `control.scheduler` does, with this world's memory."""
+        """Return the next step of a pod, as `control.scheduler` does."""
         pod, plan = self.seen[ref], self.plans.get(ref)
-        if plan is not None and ref in self.doubts and not is_bound(plan, pod):
+        if plan is not None and ref in self.unconfirmed and not is_bound(plan, pod):
             known = tuple(self.claims[claim] for claim, _ in plan.claims if claim in self.claims)
-            return Step(NextAction.AGAIN, actions.LookUpPlan(ref, known, pod))
+            return Step(NextAction.CONTINUE, actions.LookUpPlan(ref, known, pod))
         if pod.spec.node_name or pod.finished or pod.metadata.deletion_timestamp:
             self._forget(ref)
             return Step(NextAction.DONE)
         if ref not in self.plans:
-            verdict = schedule(pod, self.snapshot(special=self.special_of(pod)))
+            snapshot = self.snapshot(leftovers=self.special_of(pod), classic=self.classic_objects(pod))
+            verdict = schedule(pod, snapshot, preempts=True)
             if isinstance(verdict, Unschedulable):
-                if verdict.releases:
-                    return Step(NextAction.AGAIN, verdict.releases[0])
-                told = any(c.message == verdict.message for c in pod.status.conditions)
-                said = verdict.quiet or (told and not pod.status.nominated_node_name)
-                return Step(
-                    NextAction.WAIT, None if said else ReportUnschedulable(pod, verdict.reason, verdict.message)
-                )
+                return self._refuse(pod, verdict)
             self.plans[ref] = verdict
-        self.plans[ref] = settled(self.plans[ref], pod, self.claims)
+        self.plans[ref] = merge_special_claim(self.plans[ref], pod, self.claims)
         if ref in self.failed:
-            return self._take_back(ref)
+            return self._unreserve(ref)
         try:
-            step = next_step(self.plans[ref], pod, self.claims, self.patience)
+            deadline = dataclasses.replace(self.deadline, selected_at=self.selected.get(ref))
+            objects = self.classic_objects(pod)
+            step = next_step(self.plans[ref], pod, self.claims, deadline, classic=objects)
         except PlanFailed:
             self.failed.add(ref)
-            self.doubts.restart(ref)
-            return self._take_back(ref)
-        if step.then is NextAction.WAIT:
+            self.unconfirmed.reset_failures(ref)
+            return self._unreserve(ref)
+        if find_unallocated(self.plans[ref], self.claims):
+            if step.next is NextAction.WAIT:
+                self.selected.setdefault(ref, self.now)
+            return step
+        if step.next is NextAction.WAIT:
             self.plans[ref] = dataclasses.replace(self.plans[ref], allocations={})
         return step
 
-    def _take_back(self, ref: str) -> Step:
-        left = self.left.get(ref, ())
-        release = unreserve(self.plans[ref], self.seen[ref], self.claims, self.patience, left)
+    def _refuse(self, pod: Pod, verdict: Unschedulable) -> Step:
+        if verdict.releases:
+            return Step(NextAction.CONTINUE, verdict.releases[0])
+        if verdict.preemption is not None and verdict.preemption.victims:
+            self.preemptions[pod.ref] = verdict.preemption
+        node = verdict.nominated_node
+        is_reported = any(c.message == verdict.message for c in pod.status.conditions)
+        if verdict.quiet or (is_reported and pod.status.nominated_node_name == node):
+            return Step(NextAction.WAIT)
+        return Step(NextAction.WAIT, ReportUnschedulable(pod, verdict.reason, verdict.message, node))
+
+    def _unreserve(self, ref: str) -> Step:
+        skip = self.unreleased.get(ref, ())
+        release = unreserve(self.plans[ref], self.seen[ref], self.claims, self.deadline, skip)
         if release is None:
             self._forget(ref)
-        return Step(NextAction.AGAIN, release)
+        return Step(NextAction.CONTINUE, release)
 
     def _forget(self, ref: str) -> None:
         self.plans.pop(ref, None)
+        self.selected.pop(ref, None)
         self.failed.discard(ref)
-        self.left.pop(ref, None)
-        self.doubts.forget(ref)
+        self.unreleased.pop(ref, None)
+        self.unconfirmed.forget(ref)
 
     def apply(self, action: Action) -> None:  # noqa: C901, PLR0912, PLR0915 - one case for each action
-        """Carries out a write, as `control.executor` and the API server would."""
+        """Carry out a write, as `control.runtime.executor` and the API server do."""
         self.writes.append(action)
         match action:
             case actions.CreateClaim(claim):
@@ -354,9 +438,9 @@ class World:
             case actions.DeleteClaim(claim):
                 self.delete_claim(claim.ref)
             case actions.LookUpPod(namespace, name, uid):
-                pod_there = self.pods.get(f"{namespace}/{name}")
-                if pod_there is None or pod_there.metadata.uid != uid:
-                    self.gone.add(uid)
+                current = self.pods.get(f"{namespace}/{name}")
+                if current is None or current.metadata.uid != uid:
+                    self.deleted_pods.add(uid)
             case actions.AddFinalizer(claim):
                 self._finalizers(claim.ref, [*claim.metadata.finalizers, CLAIM_FINALIZER])
             case actions.RemoveFinalizer(claim):
@@ -374,6 +458,35 @@ class World:
                     self._status(claim.ref, allocation=None, devices=[])
                     self._maybe_crash()
                     self._finalizers(claim.ref, [])
+            case actions.WriteContext(pod, spec, context):
+                meta = ObjectMeta(
+                    name=pod.metadata.name,
+                    namespace=pod.metadata.namespace,
+                    uid=f"uid-{next(self._uids)}",
+                    owner_references=[
+                        OwnerReference(
+                            api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid
+                        )
+                    ],
+                )
+                found = self.contexts.get(pod.ref)
+                if context is None or not context.is_for(pod.metadata.uid):
+                    assert found is context, f"{pod.ref} has a context"
+                    found = PodSchedulingContext(metadata=meta)
+                assert found is not None, f"{pod.ref} has no context"
+                meta = replace(found.metadata, generation=found.metadata.generation + 1)
+                self.contexts[pod.ref] = replace(found, metadata=meta, spec=spec)
+            case actions.DeleteContext(context):
+                del self.contexts[context.ref]
+            case actions.RequestDeallocation(claim, record, remaining):
+                if claim.results:
+                    self.set_condition(claim.ref, DEALLOCATION_REQUESTED, device=claim.results[0].device)
+                else:
+                    assert record is not None, f"{claim.ref} has no record"
+                    asked = replace(record.status, deallocation_requested=True)
+                    self.records[claim.metadata.uid] = replace(record, status=asked)
+                    self._maybe_crash()
+                self._status(claim.ref, reserved_for=list(remaining))
             case actions.Nominate(pod, node):
                 self.change(pod.metadata.name, nominated_node_name=node)
             case actions.Bind(pod, node):
@@ -381,11 +494,17 @@ class World:
                 self.pods[pod.ref] = replace(pod, spec=replace(pod.spec, node_name=node))
                 self.change(pod.metadata.name, nominated_node_name="")
                 if self.watch_is_late:
-                    self.late[pod.ref] = pod
-            case actions.ReportUnschedulable(pod, reason, message):
+                    self.stale[pod.ref] = pod
+            case actions.ReportUnschedulable(pod, reason, message, node):
                 condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
-                self.change(pod.metadata.name, conditions=[condition], nominated_node_name="")
-            case actions.LookUpPlan() | actions.EmitEvent() | actions.Evict() | actions.SetRuleCondition():
+                self.change(pod.metadata.name, conditions=[condition], nominated_node_name=node)
+            case actions.Evict(pod, reason, message):
+                condition = PodCondition(type="DisruptionTarget", status="True", reason=reason, message=message)
+                self.change(pod.metadata.name, conditions=[condition])
+                self._maybe_crash()
+                pod = self.pods[pod.ref]
+                self.pods[pod.ref] = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=self.now))
+            case actions.LookUpPlan() | actions.EmitEvent() | actions.Nudge() | actions.SetRuleCondition():
                 pass
         self._maybe_crash()
 
@@ -408,7 +527,7 @@ class World:
 
 
 def cluster(nodes: int = 2, devices: int = 2, *, slow: bool = False) -> World:
-    """Nodes with devices, the class and the template `template` that asks for one of them."""
+    """Return nodes with devices, their class, and the template `template` with a request for one device."""
     world = World()
     make = slow_device if slow else builders.device
     for number in range(1, nodes + 1):

@@ -20,7 +20,7 @@ def running(*, pods: int = 1) -> World:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_with_its_last_consumer_a_claim_loses_allocation_and_finalizer(phase: str) -> None:
+def test_without_consumers_a_claim_loses_its_allocation_and_finalizer(phase: str) -> None:
     w = running()
     w.change("pod-1", phase=phase)
     w.settle()
@@ -39,7 +39,7 @@ def test_other_consumers_keep_the_allocation() -> None:
     assert [consumer.name for consumer in claim.status.reserved_for] == ["pod-2"]
 
 
-def test_a_pod_that_is_being_deleted_keeps_its_claim_until_its_kubelet_is_through() -> None:
+def test_a_pod_that_is_being_deleted_keeps_its_claim_until_it_has_ended() -> None:
     w = running()
     pod = w.pod()
     w.pods[pod.ref] = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=NOW))
@@ -47,7 +47,7 @@ def test_a_pod_that_is_being_deleted_keeps_its_claim_until_its_kubelet_is_throug
     assert w.claims["default/claim-1"].allocation is not None
 
 
-def test_a_pod_that_the_cache_does_not_know_is_looked_up_before_it_loses_its_reservation() -> None:
+def test_a_pod_that_is_not_cached_is_read_before_its_reservation_is_removed() -> None:
     w = running()
     claim = w.claims["default/claim-1"]
     pod = w.pods.pop("default/pod-1")
@@ -56,13 +56,13 @@ def test_a_pod_that_the_cache_does_not_know_is_looked_up_before_it_loses_its_res
     assert w.claims["default/claim-1"].allocation is None
 
 
-def test_a_pod_of_the_same_name_is_not_the_consumer() -> None:
+def test_a_pod_with_the_same_name_and_another_uid_is_not_the_consumer() -> None:
     w = running()
     w.add(builders.pod(name="pod-1", node_name="node-1"))
     assert isinstance(claim_step(w.claims["default/claim-1"], w.objects()).action, Release)
 
 
-def test_consumers_that_are_not_pods_are_left_alone() -> None:
+def test_consumers_that_are_not_pods_are_kept() -> None:
     w = running()
     claim = w.claims["default/claim-1"]
     other = ConsumerReference(api_group="example.com", resource="jobs", name="job-1", uid="1")
@@ -71,8 +71,8 @@ def test_consumers_that_are_not_pods_are_left_alone() -> None:
     assert w.claims["default/claim-1"].allocation is not None
 
 
-def test_an_allocation_that_nobody_ever_used_stays() -> None:
-    """Only the end of use takes it back, as Kubernetes has it."""
+def test_an_allocation_that_was_never_used_stays() -> None:
+    """As in Kubernetes, only the end of use deallocates a claim."""
     w = cluster(nodes=1)
     claim = builders.allocated(builders.claim(), "device-0")
     w.add(replace(claim, metadata=replace(claim.metadata, finalizers=[CLAIM_FINALIZER])))
@@ -80,7 +80,7 @@ def test_an_allocation_that_nobody_ever_used_stays() -> None:
     assert w.claims["default/claim-1"].allocation is not None
 
 
-def test_a_deleted_claim_is_deallocated_and_let_go_once_nobody_uses_it() -> None:
+def test_a_deleted_claim_is_deallocated_after_its_last_use() -> None:
     w = running()
     w.delete_claim("default/claim-1")
     w.settle()
@@ -90,17 +90,17 @@ def test_a_deleted_claim_is_deallocated_and_let_go_once_nobody_uses_it() -> None
     assert w.claims == {}
 
 
-def test_the_claim_that_was_made_for_a_pod_goes_when_the_pod_is_done() -> None:
+def test_a_generated_claim_is_deleted_when_its_pod_has_ended() -> None:
     w = cluster(nodes=1)
     w.add(builders.pod(templates=["template"]))
     w.settle()
     w.change("pod-1", phase="Succeeded")
     w.settle()
     assert w.claims == {}
-    assert claim_step(builders.claim(), w.objects()).then is NextAction.DONE
+    assert claim_step(builders.claim(), w.objects()).next is NextAction.DONE
 
 
-def test_a_deleted_pod_takes_its_claim_along() -> None:
+def test_a_generated_claim_is_deleted_with_its_pod() -> None:
     w = cluster(nodes=1)
     w.add(builders.pod(templates=["template"]))
     w.settle()

@@ -28,13 +28,13 @@ from tests.unit.control.world import ATTACHED, FAILED, CrashError, World, slow_d
 
 
 def devices(world: World, node: str, count: int, *, slow: bool = False) -> None:
-    """A node with that many devices."""
+    """Add a node with that many devices."""
     make = slow_device if slow else builders.device
     world.add(builders.node(node), builders.slice_(*[make(f"gpu-{i}") for i in range(count)], node_name=node))
 
 
 def mixed(plugins: int = 2, by_devices: int = 2) -> World:
-    """`plugin` with a device plugin, `dra` with devices, one class for both."""
+    """Return a node `plugin` with a device plugin, a node `dra` with devices, and one class for both."""
     w = World()
     w.add(plugin_node("plugin", plugins), gpu_class())
     devices(w, "dra", by_devices)
@@ -88,7 +88,7 @@ def test_a_node_with_devices_serves_a_pod_by_a_claim(name: str) -> None:
     )
 
 
-def test_the_claim_is_written_in_kubernetes_order_and_the_pods_status_last() -> None:
+def test_the_claim_is_written_in_the_order_of_kubernetes_and_the_pod_status_last() -> None:
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     w.settle()
@@ -111,7 +111,7 @@ def test_both_kinds_of_nodes_are_used_until_they_are_full() -> None:
     assert f"1 Insufficient {GPU}" in w.condition("pod-4").message
 
 
-def test_a_full_device_plugin_gets_room_when_a_pod_ends() -> None:
+def test_a_full_device_plugin_serves_again_when_a_pod_ends() -> None:
     w = nodes_only("plugin", plugins=1)
     w.add(pod("pod-1", gpu=1), pod("pod-2", gpu=1))
     w.settle()
@@ -121,14 +121,14 @@ def test_a_full_device_plugin_gets_room_when_a_pod_ends() -> None:
     assert w.pod("pod-2").spec.node_name == "plugin"
 
 
-def test_what_nobody_serves_is_insufficient_everywhere() -> None:
+def test_a_resource_without_a_source_is_insufficient_on_all_nodes() -> None:
     w = mixed()
     w.add(pod(nic=1))
     assert f"2 Insufficient {NIC}" in refused(w, w.pod())
 
 
-def test_a_device_plugin_that_offers_zero_leaves_it_to_devices() -> None:
-    """A device plugin that was removed leaves a zero behind."""
+def test_devices_serve_where_the_device_plugin_offers_zero() -> None:
+    """After a device plugin was removed, `allocatable` is zero."""
     w = World()
     w.add(plugin_node("moved", 0), gpu_class(), builders.slice_(builders.device(), node_name="moved"))
     w.add(pod(gpu=1))
@@ -137,7 +137,7 @@ def test_a_device_plugin_that_offers_zero_leaves_it_to_devices() -> None:
     assert w.pod().spec.node_name == "moved"
 
 
-def test_a_device_plugin_with_devices_beside_it_serves_alone() -> None:
+def test_beside_a_device_plugin_devices_do_not_serve() -> None:
     w = World()
     w.add(plugin_node("both", 1), gpu_class(), builders.slice_(builders.device(), node_name="both"))
     w.add(pod("pod-1", gpu=1), pod("pod-2", gpu=1))
@@ -150,8 +150,8 @@ def test_a_device_plugin_with_devices_beside_it_serves_alone() -> None:
 @pytest.mark.parametrize(
     ("strategy", "expected"), [("LeastAllocated", ["plugin", "dra"]), ("MostAllocated", ["dra", "plugin"])]
 )
-def test_fuller_nodes_are_avoided_or_preferred_as_the_strategy_says(strategy: Any, expected: list[str]) -> None:
-    """Dra has one of two devices allocated; plugin has one of four taken."""
+def test_the_strategy_avoids_or_prefers_fuller_nodes(strategy: Any, expected: list[str]) -> None:
+    """`dra` has one of two devices allocated, `plugin` has one of four in use."""
     w = mixed(plugins=4, by_devices=2)
     w.scoring = ScoringStrategy(strategy, {GPU: 1})
     placed = pod("placed", gpu=1)
@@ -188,17 +188,17 @@ def test_a_pod_may_have_one_resource_from_a_device_plugin_and_another_from_devic
 def test_more_devices_than_a_claim_holds_never_fit() -> None:
     w = nodes_only("dra", by_devices=40)
     w.add(pod(gpu=33))
-    assert "need 33 devices, a claim holds at most 32" in refused(w, w.pod())
+    assert "33 devices: a claim must have at most 32" in refused(w, w.pod())
 
 
-def test_a_part_of_a_device_can_not_be_had() -> None:
+def test_a_part_of_a_device_cannot_be_requested() -> None:
     """The API server allows it for implicit names; kube-scheduler never gets such a pod bound."""
     w = nodes_only("dra")
     made = pod(implicit=1)
     (main,) = made.spec.containers
     half = replace(main, resources=replace(main.resources, requests={IMPLICIT: Quantity("500m")}))
     w.add(replace(made, spec=replace(made.spec, containers=[half])))
-    assert f"container main asks for 500m {IMPLICIT}, but devices are whole" in refused(w, w.pod())
+    assert f"container main: {IMPLICIT}: 500m: must be a whole number of devices" in refused(w, w.pod())
 
 
 def test_a_device_plugin_has_no_such_limit() -> None:
@@ -209,7 +209,7 @@ def test_a_device_plugin_has_no_such_limit() -> None:
 
 
 def test_a_pod_whose_status_names_a_claim_goes_to_devices_again() -> None:
-    """The API server does not let it be taken back; on another node the kubelet would wait for ever."""
+    """The API server does not let the status be cleared. On another node the kubelet would wait forever."""
     w = mixed()
     w.add(plugin_node("a-plugin", 2))
     old = ExtendedResourceClaim(
@@ -226,16 +226,16 @@ def test_a_pod_whose_status_names_a_claim_goes_to_devices_again() -> None:
 
 
 def crashed(world: World, writes: int) -> None:
-    """The controllers die after so many writes for the pod."""
+    """Let the controllers die after this number of writes for the pod."""
     world.crash_after = writes
     with suppress(CrashError):
         while True:
-            world.take(world.scheduling_step("default/pod-1"))
-    world.forget_everything()
+            world.carry_out(world.scheduling_step("default/pod-1"))
+    world.crash()
 
 
 @pytest.mark.parametrize("writes", [1, 2])
-def test_a_claim_that_a_crash_left_unfinished_is_deleted_and_made_anew(writes: int) -> None:
+def test_an_incomplete_claim_is_replaced_after_a_crash(writes: int) -> None:
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     crashed(w, writes)
@@ -246,7 +246,7 @@ def test_a_claim_that_a_crash_left_unfinished_is_deleted_and_made_anew(writes: i
 
 
 @pytest.mark.parametrize("writes", [3, 4])
-def test_a_claim_that_is_complete_is_used_after_a_crash(writes: int) -> None:
+def test_a_complete_claim_is_used_after_a_crash(writes: int) -> None:
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     crashed(w, writes)
@@ -256,7 +256,7 @@ def test_a_claim_that_is_complete_is_used_after_a_crash(writes: int) -> None:
     assert special(w) == before
 
 
-def test_a_claim_that_asks_for_what_is_not_needed_any_more_is_stale() -> None:
+def test_a_claim_with_obsolete_requests_is_replaced() -> None:
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     crashed(w, 3)
@@ -271,7 +271,7 @@ def test_a_claim_that_asks_for_what_is_not_needed_any_more_is_stale() -> None:
     assert special(w).metadata.uid != before.metadata.uid
 
 
-def test_a_stale_claim_is_deleted_when_its_node_is_gone() -> None:
+def test_a_leftover_claim_is_deleted_when_its_node_is_deleted() -> None:
     w = mixed()
     w.nodes = [node for node in w.nodes if node.metadata.name == "dra"]
     w.add(pod(gpu=1))
@@ -294,7 +294,7 @@ def test_a_claim_without_its_finalizer_is_not_used() -> None:
     assert CLAIM_FINALIZER in special(w).metadata.finalizers
 
 
-def test_a_pod_that_can_not_run_keeps_no_special_claim() -> None:
+def test_the_special_claim_of_an_unschedulable_pod_is_deleted() -> None:
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     crashed(w, 3)
@@ -303,7 +303,7 @@ def test_a_pod_that_can_not_run_keeps_no_special_claim() -> None:
     assert not w.claims
 
 
-def test_the_claim_goes_when_its_pod_is_done() -> None:
+def test_the_claim_is_deleted_when_its_pod_has_ended() -> None:
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     w.settle()
@@ -312,7 +312,7 @@ def test_the_claim_goes_when_its_pod_is_done() -> None:
     assert not w.claims
 
 
-def test_the_claim_goes_with_its_pod() -> None:
+def test_the_claim_is_deleted_with_its_pod() -> None:
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     w.settle()
@@ -321,7 +321,7 @@ def test_the_claim_goes_with_its_pod() -> None:
     assert not w.claims
 
 
-def test_devices_of_a_special_claim_that_is_only_planned_are_taken() -> None:
+def test_devices_of_a_planned_special_claim_are_in_use() -> None:
     """Reserve: the claim exists in memory only."""
     w = nodes_only("dra", by_devices=1)
     w.add(pod("pod-1", gpu=1), pod("pod-2", gpu=1))
@@ -331,7 +331,7 @@ def test_devices_of_a_special_claim_that_is_only_planned_are_taken() -> None:
     assert isinstance(schedule(w.pod("pod-2"), w.snapshot()), Unschedulable)
 
 
-def test_the_devices_of_a_special_claim_are_waited_for_and_the_pods_status_is_written_afterwards() -> None:
+def test_the_pod_status_names_the_special_claim_after_the_wait_for_its_devices() -> None:
     w = World()
     w.add(gpu_class())
     devices(w, "dra", 1, slow=True)
@@ -345,14 +345,14 @@ def test_the_devices_of_a_special_claim_are_waited_for_and_the_pods_status_is_wr
     assert w.pod().status.extended_resource_claim_status is not None
 
 
-def test_a_restart_goes_on_waiting_with_the_same_claim() -> None:
+def test_after_a_restart_the_pod_waits_with_the_same_claim() -> None:
     w = World()
     w.add(gpu_class())
     devices(w, "dra", 1, slow=True)
     w.add(pod(gpu=1))
     w.settle()
     before = special(w).metadata.uid
-    w.forget_everything()
+    w.crash()
     w.settle()
     assert special(w).metadata.uid == before
     w.set_condition(special(w).ref, ATTACHED)
@@ -360,7 +360,7 @@ def test_a_restart_goes_on_waiting_with_the_same_claim() -> None:
     assert w.pod().spec.node_name == "dra"
 
 
-def test_a_device_that_fails_to_attach_costs_the_claim_and_the_pod_may_go_to_a_device_plugin() -> None:
+def test_after_a_failed_attach_the_claim_is_deleted_and_a_device_plugin_can_serve_the_pod() -> None:
     w = World()
     w.add(gpu_class())
     devices(w, "dra", 1, slow=True)
@@ -376,7 +376,7 @@ def test_a_device_that_fails_to_attach_costs_the_claim_and_the_pod_may_go_to_a_d
 
 
 def renamed(world: World, name: str) -> ResourceClaim:
-    """The special claim as another scheduler would have made it: its name ends in other letters."""
+    """Rename the special claim as if another scheduler had created it."""
     claim = special(world)
     other = replace(claim, metadata=replace(claim.metadata, name=name, uid=name))
     del world.claims[claim.ref]
@@ -397,7 +397,7 @@ def test_a_complete_claim_of_another_scheduler_is_used() -> None:
     assert status.resource_claim_name == other.metadata.name
 
 
-def test_of_two_claims_for_a_pod_one_is_given_up() -> None:
+def test_of_two_special_claims_for_a_pod_one_is_deleted() -> None:
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     crashed(w, 3)
@@ -409,8 +409,8 @@ def test_of_two_claims_for_a_pod_one_is_given_up() -> None:
     assert w.pod().spec.node_name == "dra"
 
 
-def test_a_claim_that_a_user_marked_as_special_is_not_the_pods() -> None:
-    """An annotation is anybody's to set: only an owner that is this very pod makes it one."""
+def test_a_claim_of_a_user_with_the_annotation_is_not_a_special_claim() -> None:
+    """Any user can set the annotation. A special claim is also owned by the pod."""
     w = nodes_only("dra")
     w.add(pod(gpu=1))
     claim = builders.claim(name="mine")

@@ -19,7 +19,7 @@ from dradriver.model.resource.claim import (
     DeviceResult,
     ResourceClaim,
 )
-from dradriver.model.resource.recorded_groups import groups_in_force, recorded_in_config
+from dradriver.model.resource.recorded_groups import groups_in_force, record_groups_in_config
 from dradriver.testing import builders
 
 POD = ConsumerReference(resource="pods", name="pod", uid="uid")
@@ -36,13 +36,13 @@ GROUPED = allocation({"gpu-0": ["mig"]})
 
 
 class Server:
-    """What an API server does with the patches that it is sent.
+    """An API server that stores or drops compatibility groups.
 
     Attributes:
-        keeps: whether it keeps the field, request by request; the last one stands for all that follow.
-        refuses: what it answers to dry runs.
-        stored: the allocations that it stored.
-        tried: those that it was only asked about.
+        keeps: whether each request stores the field; the last value repeats.
+        refuses: the error of dry runs.
+        stored: the allocations of writes.
+        tried: the allocations of dry runs.
     """
 
     def __init__(self, *keeps: bool, refuses: ApiError | None = None) -> None:
@@ -72,41 +72,41 @@ async def allocate(server: Server, wanted: Allocation = GROUPED) -> bool:
     return await executor.execute(Allocate(builders.claim(), wanted, POD))
 
 
-async def test_a_server_that_keeps_the_field_gets_it() -> None:
+async def test_groups_are_recorded_in_the_field_if_it_is_stored() -> None:
     server = Server(True)
     assert await allocate(server)
     assert (server.tried, server.stored) == ([GROUPED], [GROUPED])
 
 
-async def test_a_server_that_drops_the_field_gets_the_configuration() -> None:
+async def test_groups_are_recorded_in_the_configuration_if_the_field_is_dropped() -> None:
     """Kubernetes 1.37: the dry run is answered, without the field."""
     server = Server(False)
     assert await allocate(server)
-    assert (server.tried, server.stored) == ([GROUPED], [recorded_in_config(GROUPED)])
+    assert (server.tried, server.stored) == ([GROUPED], [record_groups_in_config(GROUPED)])
     assert groups_in_force(server.stored[0]) == groups_in_force(GROUPED)
 
 
-async def test_devices_without_groups_cost_no_dry_run() -> None:
+async def test_devices_without_groups_need_no_dry_run() -> None:
     server = Server(False)
     assert await allocate(server, allocation({}))
     assert (server.tried, server.stored) == ([], [allocation({})])
 
 
 @pytest.mark.parametrize("status", [400, 422])
-async def test_a_server_that_refuses_the_dry_run_gets_the_configuration(status: int) -> None:
-    """A webhook that takes no dry runs, or a server with another idea of the field."""
+async def test_groups_are_recorded_in_the_configuration_if_the_dry_run_is_rejected(status: int) -> None:
+    """A webhook does not support dry runs, or the server rejects the field."""
     server = Server(False, refuses=ApiError("no", status=status))
     assert await allocate(server)
-    assert server.stored == [recorded_in_config(GROUPED)]
+    assert server.stored == [record_groups_in_config(GROUPED)]
 
 
-async def test_a_claim_that_changed_meanwhile_is_decided_on_anew() -> None:
+async def test_a_conflict_needs_a_new_decision() -> None:
     server = Server(True, refuses=Conflict("changed", status=409))
     assert not await allocate(server)
     assert server.stored == []
 
 
-async def test_a_plan_whose_record_is_lost_between_two_servers_is_given_up() -> None:
-    """One of several instances has the gate on, the other drops the field: nobody uses the devices so."""
-    with pytest.raises(DraError, match="drops compatibilityGroups of allocation results"):
+async def test_a_write_that_drops_groups_after_a_successful_dry_run_is_an_error() -> None:
+    """Of two API servers, one has the gate off. The devices must not be used without their record."""
+    with pytest.raises(DraError, match="compatibilityGroups: the API server does not store the field"):
         await allocate(Server(True, False))

@@ -1,4 +1,4 @@
-"""Claim controller and scheduler against a real API server that refuses, fails and loses answers."""
+"""Claim controller and scheduler on an API server that rejects writes, fails, and loses answers."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ WRITES = [
 ]
 
 
-async def test_pods_get_devices_of_their_own(lab: Lab) -> None:
+async def test_each_pod_gets_its_own_device(lab: Lab) -> None:
     async with Controllers(lab.client):
         await lab.pods(*(builders.pod(name=f"pod-{i}", templates=["template"]) for i in range(4)))
         await lab.until_bound(4)
@@ -33,7 +33,7 @@ async def test_pods_get_devices_of_their_own(lab: Lab) -> None:
         assert claim.metadata.finalizers == [CLAIM_FINALIZER]
 
 
-async def test_a_pod_that_waits_says_why_and_holds_up_nobody(lab: Lab) -> None:
+async def test_an_unschedulable_pod_has_a_condition_and_delays_no_other(lab: Lab) -> None:
     async with Controllers(lab.client):
         await lab.client.create(
             CLAIMS, builders.claim(builders.device_request("nowhere")), "default", into=dict
@@ -55,7 +55,7 @@ async def test_a_pod_that_waits_says_why_and_holds_up_nobody(lab: Lab) -> None:
     assert {("waits", "FailedScheduling"), ("waits", "Scheduled"), ("runs", "Scheduled")} <= reasons
 
 
-async def test_what_helps_a_waiting_pod_wakes_it(lab: Lab) -> None:
+async def test_a_change_that_helps_wakes_an_unschedulable_pod(lab: Lab) -> None:
     """A slice, a node that is uncordoned, devices that become free."""
     async with Controllers(lab.client):
         for name in ("node-1", "node-2"):
@@ -92,9 +92,7 @@ async def test_what_helps_a_waiting_pod_wakes_it(lab: Lab) -> None:
     ],
     ids=["conflict", "error", "error after it was carried out", "answer lost"],
 )
-async def test_a_write_that_goes_wrong_is_made_good(
-    lab: Lab, verb: str, resource: str, fault: dict[str, Any]
-) -> None:
+async def test_a_failed_write_is_retried(lab: Lab, verb: str, resource: str, fault: dict[str, Any]) -> None:
     lab.server.faults.add(Fault(verb=verb, resource=resource, count=2, **fault))
     async with Controllers(lab.client):
         await lab.pods(*(builders.pod(name=f"pod-{i}", templates=["template"]) for i in range(2)))
@@ -103,8 +101,8 @@ async def test_a_write_that_goes_wrong_is_made_good(
         assert len(set(lab.held())) == 2
 
 
-async def test_a_write_that_the_server_refuses_gives_the_devices_back(lab: Lab) -> None:
-    """A plan that can't be written is undone and reported, and made again later."""
+async def test_a_rejected_write_releases_the_devices(lab: Lab) -> None:
+    """The plan is reverted and reported, and the pod is tried again later."""
     lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=422, count=1))
     async with Controllers(lab.client):
         await lab.pods(builders.pod(templates=["template"]))
@@ -113,8 +111,8 @@ async def test_a_write_that_the_server_refuses_gives_the_devices_back(lab: Lab) 
     assert len(lab.held()) == 1
 
 
-async def test_opaque_parameters_of_strangers_survive_every_write(lab: Lab) -> None:
-    """Nulls, unsorted keys: the API server compares them byte for byte (and refuses what changed)."""
+async def test_opaque_parameters_stay_unchanged_by_all_writes(lab: Lab) -> None:
+    """They contain null and unsorted keys. The API server compares them byte by byte and rejects a change."""
     parameters = b'{"b":null,"a":{"z":1,"y":"\\u003c"}}'
     claim = builders.claim(configs=[OpaqueConfig(builders.DRIVER, msgspec.Raw(b'{"x":1}'))])
     body = canonical(claim).replace(b'{"x":1}', parameters)
@@ -133,7 +131,7 @@ async def test_opaque_parameters_of_strangers_survive_every_write(lab: Lab) -> N
         await lab.until(lambda _, claims: claims["default/claim-1"].allocation is None)
 
 
-async def test_controllers_that_die_at_any_moment_are_continued(lab: Lab) -> None:
+async def test_controllers_continue_after_a_kill_at_any_time(lab: Lab) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -151,7 +149,7 @@ async def test_controllers_that_die_at_any_moment_are_continued(lab: Lab) -> Non
     assert len(set(lab.held())) == len(lab.held()) == 4
 
 
-async def test_a_pod_for_which_a_shared_claim_is_full_gets_in_when_another_one_leaves(lab: Lab) -> None:
+async def test_a_pod_is_bound_when_a_full_shared_claim_has_room(lab: Lab) -> None:
     async with Controllers(lab.client):
         await lab.client.create(CLAIMS, builders.claim(), "default", into=dict)
         await lab.pods(builders.pod("claim-1", name="first"))
@@ -172,14 +170,14 @@ async def test_a_pod_for_which_a_shared_claim_is_full_gets_in_when_another_one_l
 
 
 async def reserve(lab: Lab, *consumers: ConsumerReference) -> None:
-    """What others write into the claim."""
+    """Write the consumers of the claim."""
     body = {"status": {"reservedFor": consumers}}
     await lab.client.patch(
         *(CLAIMS, "claim-1", "default", body, PatchKind.MERGE), into=dict, subresource="status"
     )
 
 
-async def test_a_reservation_of_a_pod_that_went_while_nobody_looked_is_released(lab: Lab) -> None:
+async def test_the_reservation_of_a_pod_that_was_deleted_before_the_start_is_released(lab: Lab) -> None:
     await lab.client.create(CLAIMS, builders.claim(), "default", into=dict)
     async with Controllers(lab.client):
         await lab.pods(builders.pod("claim-1"), builders.pod(name="other", templates=["template"]))
@@ -191,8 +189,8 @@ async def test_a_reservation_of_a_pod_that_went_while_nobody_looked_is_released(
         await lab.until(lambda _, claims: list(claims) == ["default/claim-1"] and not lab.held())
 
 
-async def test_a_pod_that_is_deleted_while_it_is_bound_holds_nothing(lab: Lab) -> None:
-    """Its plan is dropped, and what was written of it is released."""
+async def test_a_pod_that_is_deleted_during_binding_releases_its_devices(lab: Lab) -> None:
+    """Its plan is reverted."""
     lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=409, count=-1))
     async with Controllers(lab.client):
         await lab.client.create(CLAIMS, builders.claim(), "default", into=dict)

@@ -1,4 +1,4 @@
-"""Metrics of scheduler and controllers, under the names of Kubernetes."""
+"""Metrics of scheduler and controllers, with Kubernetes' names."""
 
 import asyncio
 import re
@@ -8,6 +8,7 @@ from prometheus_client.exposition import generate_latest
 
 from dradriver.cluster import EmbeddedCluster
 from dradriver.control.controllers import Controllers
+from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import CLAIMS
 from dradriver.runner.endpoints import Endpoints
 from dradriver.testing import builders
@@ -29,7 +30,7 @@ NAMES = {
 }
 
 
-async def test_every_name_and_label_that_kubernetes_has(lab: Lab) -> None:
+async def test_names_and_labels_are_those_of_kubernetes(lab: Lab) -> None:
     async with Controllers(lab.client) as running:
         await lab.pods(builders.pod(templates=["template"]))
         await lab.until_bound(1)
@@ -41,19 +42,22 @@ async def test_every_name_and_label_that_kubernetes_has(lab: Lab) -> None:
     assert 'workqueue_adds_total{name="resource_claim"}' in exposed
 
 
-async def test_an_allocator_that_gave_up_is_told_apart_from_no(lab: Lab) -> None:
-    async with Controllers(lab.client, max_steps=1) as running:
-        request = builders.device_request(builders.CLASS, count=2)
-        await lab.client.create(CLAIMS, builders.claim(request), "default", into=dict)
+async def test_undecided_attempts_are_counted(lab: Lab) -> None:
+    async with Controllers(lab.client, SchedulerSettings(budget=10)) as running:
+        requests = [
+            builders.device_request(builders.CLASS, "device.driver != ''", name=name)
+            for name in ("first", "second")
+        ]
+        await lab.client.create(CLAIMS, builders.claim(*requests), "default", into=dict)
         await lab.pods(builders.pod("claim-1"))
         await lab.until(lambda pods, _: any(pod.status.conditions for pod in pods.values()))
     (condition,) = lab.seen.pods.items["default/pod-1"].status.conditions
-    assert condition.reason == "AllocationUndecided"
-    assert "cannot decide within 1 steps" in condition.message
+    assert condition.reason == "AllocationUndecided", condition.message
+    assert "cannot decide within 0.01 ms of work" in condition.message
     assert running.metrics.registry.get_sample_value("dradriver_scheduler_undecided_total") == 1
 
 
-async def test_they_are_served_on_a_port(tmp_path: Path) -> None:
+async def test_metrics_are_served_on_a_port(tmp_path: Path) -> None:
     async with EmbeddedCluster(tmp_path, nodes=0) as cluster, Endpoints(cluster, "127.0.0.1", 0) as endpoints:
         answer = await endpoints._answer("GET /metrics HTTP/1.1\r\n\r\n")
         assert b"scheduler_pending_pods" in answer.body
@@ -61,7 +65,7 @@ async def test_they_are_served_on_a_port(tmp_path: Path) -> None:
     assert cluster.readiness
 
 
-async def test_a_queue_counts_what_it_hands_out(lab: Lab) -> None:
+async def test_a_queue_counts_its_keys(lab: Lab) -> None:
     async with Controllers(lab.client) as running:
         await lab.pods(builders.pod(templates=["template"]))
         await lab.until_bound(1)

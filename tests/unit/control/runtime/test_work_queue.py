@@ -4,7 +4,7 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
-from dradriver.control.queueing.metrics import QueueMetrics
+from dradriver.control.queueing.metrics import WorkQueueMetrics
 from dradriver.control.runtime.work_queue import WorkQueue
 
 
@@ -13,14 +13,14 @@ def queue() -> WorkQueue[str]:
     return WorkQueue(0.001, 0.004)
 
 
-async def test_a_key_that_waits_already_is_not_added_twice(queue: WorkQueue[str]) -> None:
+async def test_a_queued_key_is_not_added_twice(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("a")
     queue.add("b")
     assert [await queue.get(), await queue.get()] == ["a", "b"]
 
 
-async def test_a_key_that_is_worked_on_comes_again_afterwards(queue: WorkQueue[str]) -> None:
+async def test_a_key_that_is_added_while_it_is_processed_is_queued_again(queue: WorkQueue[str]) -> None:
     queue.add("a")
     await queue.get()
     queue.add("a")
@@ -31,53 +31,53 @@ async def test_a_key_that_is_worked_on_comes_again_afterwards(queue: WorkQueue[s
     assert await again == "a"
 
 
-async def test_later_means_after_a_wait_and_now_cuts_it_short(queue: WorkQueue[str]) -> None:
-    queue.add_later("a")
-    queue.add_later("a")
+async def test_add_ends_the_wait_of_a_rate_limited_key(queue: WorkQueue[str]) -> None:
+    queue.add_rate_limited("a")
+    queue.add_rate_limited("a")
     assert await queue.get() == "a"
     queue.done("a")
-    patient = WorkQueue[str](3600, 3600)
-    patient.add_later("a")
-    patient.add("a")
-    assert await patient.get() == "a"
-    patient.done("a")
-    patient.close()
+    slow = WorkQueue[str](3600, 3600)
+    slow.add_rate_limited("a")
+    slow.add("a")
+    assert await slow.get() == "a"
+    slow.done("a")
+    slow.close()
 
 
-async def test_adding_for_later_what_is_in_line_changes_nothing(queue: WorkQueue[str]) -> None:
+async def test_add_rate_limited_does_not_change_a_queued_key(queue: WorkQueue[str]) -> None:
     queue.add("a")
-    queue.add_later("a")
+    queue.add_rate_limited("a")
     assert await queue.get() == "a"
     queue.done("a")
     queue.add("b")
     assert await queue.get() == "b"
 
 
-async def test_a_closed_queue_leaves_no_timer_behind(queue: WorkQueue[str]) -> None:
-    queue.add_later("a")
+async def test_a_closed_queue_has_no_timer(queue: WorkQueue[str]) -> None:
+    queue.add_rate_limited("a")
     queue.close()
     queue.add("b")
     assert await queue.get() == "b"
 
 
-async def test_a_key_that_is_put_off_comes_at_the_earlier_of_two_times() -> None:
+async def test_a_delayed_key_is_added_at_the_earlier_of_two_times() -> None:
     queue: WorkQueue[str] = WorkQueue(1.0, 1.0)
     queue.add_after("key", 3600)
     queue.add_after("key", 0)
     queue.add_after("key", 3600)
-    assert len(queue.put_off) == 1
+    assert len(queue.delayed) == 1
     assert await queue.get() == "key"
-    assert (queue.ready, len(queue.put_off)) == (0, 0)
+    assert (len(queue.queued), len(queue.delayed)) == (0, 0)
 
 
-async def test_work_that_is_not_finished_is_timed_while_it_lasts(
+async def test_unfinished_work_is_measured_while_it_lasts(
     queue: WorkQueue[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum over all workers, and the oldest of them; a key in line counts for neither."""
+    """The sum over all workers, and the longest; a queued key does not count."""
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     registry = CollectorRegistry()
-    queue.count(QueueMetrics(registry), "keys")
+    queue.register_metrics(WorkQueueMetrics(registry), "keys")
 
     def seconds() -> tuple[float | None, float | None]:
         unfinished = registry.get_sample_value("workqueue_unfinished_work_seconds", {"name": "keys"})

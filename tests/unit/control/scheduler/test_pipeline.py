@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dradriver.allocator import Refusal
-from dradriver.control.scheduler import pipeline
+from dradriver.allocator.placement import Placer
+from dradriver.control.claims.pod_claims import consumer_of
+from dradriver.control.conflicts.double_allocations import DoubleAllocation
+from dradriver.control.runtime.actions import Release
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import Plan, Unschedulable
 from dradriver.model.core.meta import Condition
@@ -25,7 +27,7 @@ from dradriver.model.resource.claim import ConsumerReference, DeviceSubRequest
 from dradriver.model.resource.counters import CounterConsumption
 from dradriver.model.resource.device import Device
 from dradriver.testing import builders
-from tests.unit.control.world import NOW, World, cluster
+from tests.unit.control.world import NOW, UNDECIDED_TEXT, World, cluster, give_up
 
 
 def planned(world: World, pod: Pod, **changes: Any) -> Plan:
@@ -58,16 +60,19 @@ def test_an_unallocated_claim_is_allocated_on_the_chosen_node() -> None:
     assert allocation.node_selector == NodeSelector.for_node("node-1")
 
 
-def test_the_allocation_says_when_it_was_made() -> None:
+def test_the_allocation_has_a_timestamp() -> None:
     w = cluster()
     (allocation,) = planned(w, with_claim(w), now=NOW).allocations.values()
     assert allocation.allocation_timestamp == NOW
 
 
-def test_pods_spread_and_equal_nodes_are_taken_by_name() -> None:
+def test_pods_are_spread_and_equal_nodes_are_ordered_by_name() -> None:
     w = cluster(nodes=3)
     assert planned(w, builders.pod()).node == "node-1"
-    assert planned(w, builders.pod(), pods_on={"node-1": 1, "node-2": 1}).node == "node-3"
+    for name in ("node-1", "node-2"):
+        pod = builders.pod(name=f"on-{name}")
+        w.add(replace(pod, spec=replace(pod.spec, node_name=name)))
+    assert planned(w, builders.pod()).node == "node-3"
 
 
 def test_a_node_that_serves_the_first_alternative_is_preferred() -> None:
@@ -75,8 +80,6 @@ def test_a_node_that_serves_the_first_alternative_is_preferred() -> None:
     w.add(builders.node("node-1"), builders.node("node-2"), builders.device_class())
     w.add(builders.slice_(builders.device("small"), node_name="node-1"))
     w.add(builders.slice_(builders.device("large", {"large": True}), node_name="node-2"))
-    wish = builders.device_request().exactly
-    assert wish is not None
     large = builders.device_request(
         builders.CLASS,
         'has(device.attributes["driver.example.com"].large) && device.attributes["driver.example.com"].large',
@@ -98,7 +101,7 @@ def test_an_allocated_claim_ties_the_pod_to_the_nodes_of_the_allocation() -> Non
     assert plan.allocations == {}
 
 
-def test_of_two_claims_the_unallocated_one_is_allocated_where_the_other_is() -> None:
+def test_an_unallocated_claim_is_allocated_on_the_node_of_the_allocated_claim() -> None:
     w = cluster()
     w.add(builders.allocated(builders.claim(), "device-1", node_name="node-2"), builders.claim(name="claim-2"))
     plan = planned(w, builders.pod("claim-1", "claim-2"))
@@ -106,19 +109,19 @@ def test_of_two_claims_the_unallocated_one_is_allocated_where_the_other_is() -> 
     assert set(plan.allocations) == {w.claims["default/claim-2"].metadata.uid}
 
 
-def test_devices_of_plans_in_flight_are_taken() -> None:
+def test_devices_of_plans_in_flight_are_in_use() -> None:
     """Reserve: two pods in flight never get one device."""
     w = cluster(nodes=1, devices=2)
     w.add(builders.claim(), builders.claim(name="claim-2"), builders.claim(name="claim-3"))
     for number in (1, 2):
         pod = builders.pod(f"claim-{number}", name=f"pod-{number}")
         w.plans[pod.ref] = planned(w, pod)
-    taken = [r.id for p in w.plans.values() for a in p.allocations.values() for r in a.devices.results]
-    assert len(set(taken)) == 2
+    assumed = [r.id for p in w.plans.values() for a in p.allocations.values() for r in a.devices.results]
+    assert len(set(assumed)) == 2
     assert "cannot allocate all claims" in refused(w, builders.pod("claim-3", name="pod-3")).message
 
 
-def test_a_claim_that_is_being_allocated_for_another_pod_is_waited_for() -> None:
+def test_a_pod_waits_for_a_claim_that_is_being_allocated() -> None:
     w = cluster()
     pod = with_claim(w)
     w.plans[pod.ref] = planned(w, pod)
@@ -141,28 +144,28 @@ def test_a_claim_that_is_being_allocated_for_another_pod_is_waited_for() -> None
         ),
     ],
 )
-def test_nodes_that_keep_pods_away(spec: NodeSpec, words: str) -> None:
+def test_cordoned_and_tainted_nodes_are_excluded(spec: NodeSpec, words: str) -> None:
     w = World(nodes=[replace(builders.node(), spec=spec)])
     assert refused(w, builders.pod()).message == f"0/1 nodes are available: 1 {words}."
     tolerant = replace(builders.pod().spec, tolerations=[Toleration(operator="Exists")])
     assert planned(w, replace(builders.pod(), spec=tolerant)).node == "node-1"
 
 
-def test_taints_that_only_advise_keep_nobody_away() -> None:
+def test_prefer_no_schedule_does_not_exclude_a_node() -> None:
     spec = NodeSpec(taints=[NodeTaint(key="k", effect="PreferNoSchedule")])
     assert planned(World(nodes=[replace(builders.node(), spec=spec)]), builders.pod()).node == "node-1"
 
 
-@pytest.mark.parametrize("said", ["False", "Unknown"])
-def test_a_node_that_is_not_ready_takes_no_pod(said: str) -> None:
-    status = NodeStatus(conditions=[Condition(type="Ready", status=said)])
+@pytest.mark.parametrize("ready", ["False", "Unknown"])
+def test_a_node_that_is_not_ready_is_excluded(ready: str) -> None:
+    status = NodeStatus(conditions=[Condition(type="Ready", status=ready)])
     w = World(nodes=[replace(builders.node(), status=status)])
     assert refused(w, builders.pod()).message == "0/1 nodes are available: 1 node(s) were not ready."
 
 
 def _affinity(pod: Pod, name: str) -> Pod:
-    near = NodeAffinity(required_during_scheduling_ignored_during_execution=NodeSelector.for_node(name))
-    return replace(pod, spec=replace(pod.spec, affinity=Affinity(node_affinity=near)))
+    affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=NodeSelector.for_node(name))
+    return replace(pod, spec=replace(pod.spec, affinity=Affinity(node_affinity=affinity)))
 
 
 def test_node_selector_and_required_affinity_choose_the_node() -> None:
@@ -183,7 +186,7 @@ def test_the_message_counts_nodes_by_reason() -> None:
     assert "2 cannot allocate all claims" in message
 
 
-def test_the_message_says_what_stood_in_the_way_and_counts_equal_nodes_together() -> None:
+def test_the_message_has_the_reason_and_counts_equal_nodes_together() -> None:
     w = cluster(nodes=2)
     w.add(builders.claim(builders.device_request(builders.CLASS, "false")))
     place = "claim default/claim-1, request device"
@@ -204,7 +207,7 @@ def test_the_message_of_many_nodes_stays_short() -> None:
     assert len(message) < 1024
 
 
-def test_an_invalid_pool_is_told_however_many_reasons_are_more_common() -> None:
+def test_the_message_always_contains_an_invalid_pool() -> None:
     """KEP-4815, Risks: if no node fits, the error of an invalid pool is in the pod's status."""
     w = World()
     w.add(builders.device_class(), builders.claim(builders.device_request(count=30)))
@@ -219,7 +222,7 @@ def test_an_invalid_pool_is_told_however_many_reasons_are_more_common() -> None:
     assert message.endswith(", 2 node(s) for other reasons.")
 
 
-def test_without_nodes_the_message_is_kubernetes_own() -> None:
+def test_without_nodes_the_message_is_that_of_kubernetes() -> None:
     assert refused(World(), builders.pod()).message == "no nodes available to schedule pods"
 
 
@@ -244,19 +247,31 @@ def test_a_pod_waits_for_its_claims(pod: Pod, words: str, quiet: bool) -> None:
     assert verdict.quiet is quiet
 
 
-def test_a_claim_that_is_being_deleted_serves_nobody() -> None:
+def test_a_claim_that_is_being_deleted_cannot_be_used() -> None:
     w = cluster()
     claim = builders.claim()
     w.add(replace(claim, metadata=replace(claim.metadata, deletion_timestamp=NOW)))
     assert 'resourceclaim "claim-1" is being deleted' in refused(w, builders.pod("claim-1")).message
 
 
-def test_a_claim_with_as_many_consumers_as_it_can_have_takes_no_more() -> None:
+def test_a_claim_with_the_maximum_of_consumers_cannot_be_used() -> None:
     w = cluster()
     claim = builders.allocated(builders.claim(), "device-0")
     consumers = [ConsumerReference(resource="pods", name=f"p-{i}", uid=f"u-{i}") for i in range(256)]
     w.add(replace(claim, status=replace(claim.status, reserved_for=consumers)))
     assert "resourceclaim in use" in refused(w, builders.pod("claim-1")).message
+
+
+def test_a_pod_waits_if_its_claim_must_give_way_to_another_claim_and_releases_it() -> None:
+    w, pod = cluster(), builders.pod("claim-1")
+    claim = builders.allocated(builders.claim(), "device-0")
+    claim = replace(claim, status=replace(claim.status, reserved_for=[consumer_of(pod)]))
+    w.add(claim)
+    conflict = DoubleAllocation("device d", "default/other")
+    verdict = refused(w, pod, conflicts={claim.metadata.uid: conflict})
+    assert f"resourceclaim default/claim-1: {conflict}" in verdict.message
+    assert verdict.releases == (Release(claim, deallocate=True),)
+    assert planned(w, pod).node == "node-1", "without the conflict, the pod uses the allocation"
 
 
 def test_a_gated_pod_waits() -> None:
@@ -269,7 +284,7 @@ def cordoned(node: Node) -> Node:
     return replace(node, spec=NodeSpec(unschedulable=True))
 
 
-def test_an_allocation_that_only_this_pod_waits_with_is_taken_back_when_its_node_is_lost() -> None:
+def test_an_allocation_that_no_other_pod_uses_is_reverted_when_its_node_is_unavailable() -> None:
     """PostFilter; otherwise a pod whose claim was allocated before a crash could hang forever."""
     w = cluster()
     w.add(builders.claim(), builders.pod("claim-1"))
@@ -284,7 +299,7 @@ def test_an_allocation_that_only_this_pod_waits_with_is_taken_back_when_its_node
     assert w.pod().spec.node_name == "node-2"
 
 
-def test_an_allocation_that_others_use_is_not_taken_back() -> None:
+def test_an_allocation_that_another_pod_uses_is_kept() -> None:
     w = cluster()
     claim = builders.allocated(builders.claim(), "device-0")
     other = ConsumerReference(resource="pods", name="other", uid="other")
@@ -295,12 +310,9 @@ def test_an_allocation_that_others_use_is_not_taken_back() -> None:
     assert "1 resourceclaim not available on the node" in verdict.message
 
 
-def test_a_search_that_gave_up_has_a_reason_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gives_up(*_: Any, **__: Any) -> None:
-        raise Refusal("undecided", "cannot decide within 10 steps whether all claims can be allocated")
-
-    monkeypatch.setattr(pipeline, "allocate", gives_up)
+def test_an_undecided_allocation_has_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Placer, "place", give_up)
     w = cluster(nodes=1)
     verdict = refused(w, with_claim(w))
     assert verdict.reason == "AllocationUndecided"
-    assert "cannot decide within 10 steps" in verdict.message
+    assert UNDECIDED_TEXT in verdict.message

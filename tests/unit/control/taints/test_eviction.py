@@ -1,4 +1,4 @@
-"""When a pod has to go: the rules of Kubernetes' device taint eviction controller."""
+"""When a pod must be evicted, by the rules of Kubernetes' device taint eviction controller."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,7 @@ BROKEN = EvictingTaint(Taint(key="example.com/broken", effect="NoExecute", time_
 
 
 def using(*tolerations: DeviceToleration, name: str = "claim-1") -> tuple[Pod, ResourceClaim]:
-    """A pod on its node and the claim that is reserved for it."""
+    """Return a pod on its node and the claim that is reserved for it."""
     pod = builders.pod(name, node_name="node-1")
     result = DeviceResult(
         request="device",
@@ -43,12 +43,12 @@ def test_a_taint_counts_from_when_it_was_added() -> None:
     assert when(*using()) == ADDED
 
 
-def test_without_a_taint_the_pod_stays() -> None:
+def test_without_a_taint_the_pod_is_not_evicted() -> None:
     assert when(*using(), taints=()) is None
 
 
 @pytest.mark.parametrize(
-    ("toleration", "goes"),
+    ("toleration", "seconds"),
     [
         (DeviceToleration(operator="Exists", effect="NoExecute"), None),
         (DeviceToleration(key="example.com/broken", effect="NoExecute"), None),
@@ -61,8 +61,8 @@ def test_without_a_taint_the_pod_stays() -> None:
     ],
     ids=["all", "its-key", "its-seconds", "no-less-than-none", "other-key", "other-value", "NoSchedule", "any"],
 )
-def test_a_toleration_of_the_effect_holds_it_off(toleration: DeviceToleration, goes: int | None) -> None:
-    assert when(*using(toleration)) == (None if goes is None else ADDED + timedelta(seconds=goes))
+def test_a_toleration_of_the_effect_delays_eviction(toleration: DeviceToleration, seconds: int | None) -> None:
+    assert when(*using(toleration)) == (None if seconds is None else ADDED + timedelta(seconds=seconds))
 
 
 def test_of_several_tolerations_the_shortest_counts() -> None:
@@ -95,14 +95,14 @@ def test_of_several_claims_the_earliest_decides() -> None:
     assert when(pod, reserved(other, pod), reserved(claim, pod)) == ADDED
 
 
-def test_a_pod_without_a_node_or_a_reservation_is_left_alone() -> None:
+def test_a_pod_without_a_node_or_a_reservation_is_not_evicted() -> None:
     pod, claim = using()
     assert when(replace(pod, spec=replace(pod.spec, node_name="")), claim) is None
     assert when(pod, reserved(claim)) is None
     assert when(pod) is None
 
 
-def test_a_claim_that_was_made_for_another_pod_does_not_count() -> None:
+def test_a_generated_claim_of_another_pod_does_not_count() -> None:
     _, claim = using()
     pod = builders.pod(templates=["template"], node_name="node-1")
     named = PodClaimStatus(name=pod.spec.resource_claims[0].name, resource_claim_name="claim-1")

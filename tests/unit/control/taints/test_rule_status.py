@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.taints.rule_status import Counts, condition_of, may_be_told_at
+from dradriver.control.taints.rule_status import Counts, next_condition, next_update
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.device import Taint
 from dradriver.model.resource.taint_rule import (
@@ -28,8 +28,8 @@ def rule(effect: Literal["None", "NoSchedule", "NoExecute"] = "NoExecute") -> De
     )
 
 
-def told(before: DeviceTaintRule, counts: Counts, now: datetime = NOW) -> DeviceTaintRule:
-    condition = condition_of(before, counts, now)
+def updated(before: DeviceTaintRule, counts: Counts, now: datetime = NOW) -> DeviceTaintRule:
+    condition = next_condition(before, counts, now)
     assert condition is not None
     return replace(before, status=DeviceTaintRuleStatus(conditions=[condition]))
 
@@ -55,14 +55,14 @@ def told(before: DeviceTaintRule, counts: Counts, now: datetime = NOW) -> Device
     ids=["nothing-to-do", "one", "some", "all-done"],
 )
 def test_a_rule_that_evicts(counts: Counts, status: str, reason: str, message: str) -> None:
-    (condition,) = told(rule(), counts).status.conditions
+    (condition,) = updated(rule(), counts).status.conditions
     assert (condition.type, condition.status, condition.reason) == ("EvictionInProgress", status, reason)
     assert condition.message == message
     assert (condition.observed_generation, condition.last_transition_time) == (1, NOW)
 
 
-def test_a_rule_without_effect_says_what_it_would_do() -> None:
-    (condition,) = told(
+def test_a_rule_with_the_effect_none_reports_possible_evictions() -> None:
+    (condition,) = updated(
         rule("None"), Counts(published=1, allocated=2, pending=1, namespaces=1)
     ).status.conditions
     assert (condition.status, condition.reason) == ("False", "NoEffect")
@@ -73,26 +73,26 @@ def test_a_rule_without_effect_says_what_it_would_do() -> None:
     )
 
 
-def test_a_rule_that_keeps_new_claims_away_evicts_nobody() -> None:
-    (condition,) = told(rule("NoSchedule"), Counts()).status.conditions
+def test_a_no_schedule_rule_evicts_no_pod() -> None:
+    (condition,) = updated(rule("NoSchedule"), Counts()).status.conditions
     assert (condition.status, condition.reason) == ("False", "OtherEffect")
 
 
-def test_the_same_is_not_written_again() -> None:
-    assert condition_of(told(rule(), Counts()), Counts(), NOW + timedelta(hours=1)) is None
+def test_an_unchanged_condition_is_not_written() -> None:
+    assert next_condition(updated(rule(), Counts()), Counts(), NOW + timedelta(hours=1)) is None
 
 
-def test_each_change_moves_the_time_of_the_condition() -> None:
+def test_each_change_updates_the_time_of_the_condition() -> None:
     later = NOW + timedelta(seconds=11)
-    (condition,) = told(told(rule(), Counts()), Counts(evicted=1), later).status.conditions
+    (condition,) = updated(updated(rule(), Counts()), Counts(evicted=1), later).status.conditions
     assert condition.last_transition_time == later
 
 
-def test_a_rule_is_told_of_every_ten_seconds_at_most() -> None:
-    assert may_be_told_at(told(rule(), Counts())) == NOW + timedelta(seconds=10)
+def test_a_rule_is_updated_at_most_every_ten_seconds() -> None:
+    assert next_update(updated(rule(), Counts())) == NOW + timedelta(seconds=10)
 
 
-def test_a_rule_that_was_changed_is_told_of_at_once() -> None:
-    before = told(rule(), Counts())
-    assert may_be_told_at(replace(before, metadata=replace(before.metadata, generation=2))) is None
-    assert may_be_told_at(rule()) is None
+def test_a_changed_rule_is_updated_at_once() -> None:
+    before = updated(rule(), Counts())
+    assert next_update(replace(before, metadata=replace(before.metadata, generation=2))) is None
+    assert next_update(rule()) is None

@@ -1,0 +1,120 @@
+"""Carry out preemptions: nominate the pod, and remove its victims one after the other.
+
+The pod is nominated first, so that no pod of lower priority takes the devices of a victim that has left.
+kube-scheduler may clear the nomination while none of the victims is being deleted, so the nomination is written
+again if it is missing after an eviction. A victim that is not bound yet is not deleted: its plan is given up,
+as kube-scheduler does with waiting pods.
+
+The preemptions are in memory only. If the process dies, the pod's next attempt decides again: pods that are
+being deleted already count as leaving, so no pod is evicted in their place.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from dradriver.control.preemption.victims import PREEMPTED, Preemption
+from dradriver.control.runtime.actions import Evict, NextAction, Nominate, Step
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.runtime.loop import Loop, LoopController
+from dradriver.control.runtime.work_queue import WorkQueue
+from dradriver.model.core.workload import Pod
+
+__all__ = ["PreemptionController", "preemption_step"]
+
+_WORKERS: Final = 4
+
+
+def preemption_step(
+    pod: Pod,
+    preemption: Preemption,
+    find_pod: Callable[[str], Pod | None],
+    cancel: Callable[[str, str], bool],
+) -> Step:
+    """Return the next write of a preemption.
+
+    Args:
+        pod: the pod that preempts, as it is now.
+        preemption: the node and the victims.
+        find_pod: returns the current version of a pod (`namespace/name`); None if it does not exist.
+        cancel: gives up the plan of a pod (`namespace/name`) for a reason. It returns False if the plan's last
+            write may be stored already.
+    """
+    if pod.status.nominated_node_name != preemption.node:
+        return Step(NextAction.CONTINUE, Nominate(pod, preemption.node))
+    next_action = NextAction.DONE
+    for victim in preemption.victims:
+        current = find_pod(victim.ref)
+        if current is None or current.metadata.uid != victim.metadata.uid or _is_leaving(current):
+            continue
+        if not current.spec.node_name:
+            if not cancel(victim.ref, f"preempted by pod {pod.ref} on node {preemption.node}"):
+                next_action = NextAction.RETRY
+            continue
+        scheduler = pod.spec.scheduler_name or "default-scheduler"
+        message = f"{scheduler}: preempting to accommodate a higher priority pod"
+        event = "Preempted", f"Preempted by pod {pod.metadata.uid} on node {preemption.node}"
+        return Step(NextAction.CONTINUE, Evict(current, PREEMPTED, message, event))
+    return Step(next_action)
+
+
+class PreemptionController(LoopController[str]):
+    """Carries out preemptions: `async with PreemptionController(...)`.
+
+    Args:
+        caches: the caches.
+        executor: carries out the writes.
+        nominate: called with a pod and its node before anything is written, so that other decisions count the
+            pod on this node from now on. Called with an empty node when the pod's status counts again.
+        cancel: as in `preemption_step`.
+    """
+
+    def __init__(
+        self,
+        caches: Caches,
+        executor: Executor,
+        nominate: Callable[[Pod, str], None],
+        cancel: Callable[[str, str], bool],
+    ) -> None:
+        self._caches = caches
+        self._nominate = nominate
+        self._cancel = cancel
+        self._begun: dict[str, tuple[str, Preemption]] = {}
+        queue = WorkQueue[str](0.02, 10.0)
+        self._loop = Loop("preemption", self, executor.execute, workers=_WORKERS, queue=queue)
+
+    def begin(self, pod: Pod, preemption: Preemption | None) -> None:
+        """Carry out the result of a pod's latest attempt.
+
+        Args:
+            pod: the pod.
+            preemption: the node and the victims. None: evictions that are still to be written are dropped. If
+                there are no victims, earlier evictions continue.
+        """
+        self._nominate(pod, preemption.node if preemption is not None else "")
+        if preemption is None:
+            self._begun.pop(pod.ref, None)
+        elif preemption.victims or pod.ref not in self._begun:
+            self._begun[pod.ref] = pod.metadata.uid, preemption
+            self._loop.queue.add(pod.ref)
+
+    async def decide(self, key: str) -> Step:
+        """Return the next write of a pod's preemption."""
+        uid, preemption = self._begun.get(key, ("", None))
+        pod = self._caches.pods.items.get(key)
+        if preemption is None or pod is None or pod.metadata.uid != uid or not _is_waiting(pod):
+            self._begun.pop(key, None)
+            return Step(NextAction.DONE)
+        step = preemption_step(pod, preemption, self._caches.pods.items.get, self._cancel)
+        if step.next is NextAction.DONE:
+            del self._begun[key]
+            self._nominate(pod, "")  # the nomination is written
+        return step
+
+
+def _is_waiting(pod: Pod) -> bool:
+    return not pod.spec.node_name and not _is_leaving(pod)
+
+
+def _is_leaving(pod: Pod) -> bool:
+    return pod.finished or pod.metadata.deletion_timestamp is not None

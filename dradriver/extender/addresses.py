@@ -1,0 +1,50 @@
+"""The rule for addresses of the extender: plain HTTP only on this machine.
+
+A client that reaches the verbs can bind any pod to any node.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Final
+
+from dradriver.errors import UsageError
+
+__all__ = ["TLS_FLAGS", "check_listening", "is_loopback"]
+
+TLS_FLAGS: Final = ("--tls-cert-file", "--tls-private-key-file", "--client-ca-file")
+"""The options of mutual TLS."""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only processes of the same machine or pod can reach a host.
+
+    Args:
+        host: a host name or an address, without brackets. Empty: all addresses.
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_listening(host: str, tls_files: Sequence[object | None]) -> None:
+    """Check the address of the verbs.
+
+    Args:
+        host: the address to listen on. Empty: all addresses.
+        tls_files: the values of `TLS_FLAGS`; None: not given.
+
+    Raises:
+        UsageError: mutual TLS is incomplete, or other machines could send requests over plain HTTP.
+    """
+    given = [each is not None for each in tls_files]
+    if any(given) and not all(given):
+        missing = ", ".join(flag for flag, is_given in zip(TLS_FLAGS, given, strict=True) if not is_given)
+        raise UsageError(f"{', '.join(TLS_FLAGS)}: set all three or none; missing: {missing}")
+    if not any(given) and not is_loopback(host):
+        raise UsageError(
+            f"--host {host or 'not set (all addresses)'}: plain HTTP is possible only on 127.0.0.1, ::1 or "
+            f"localhost, because each client can bind pods. Set {', '.join(TLS_FLAGS)}"
+        )

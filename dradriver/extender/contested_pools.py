@@ -1,0 +1,254 @@
+"""Do not serve pools from which another allocator allocates devices too, and report them.
+
+`other_allocators` decides which pools are contested. This module finds out who allocated each claim:
+
+| a claim that gets an allocation                             | was allocated by                |
+|-------------------------------------------------------------|---------------------------------|
+| before this process leads                                   | does not count                  |
+| as a plan of this process has it                            | this process                    |
+| and is reserved for a pod of another scheduler              | that scheduler                  |
+| and whose allocation has another field manager              | the program with this name      |
+
+Only in the last case the claim is read again, because the caches omit `metadata.managedFields`.
+
+If the process dies, the next process serves all pools until another allocator has allocated a claim again.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from dradriver.allocator.supply.devices_in_use import PoolKey
+from dradriver.control.claims.pod_claims import used_names
+from dradriver.control.pools.pool_index import PoolIndex
+from dradriver.control.runtime.actions import EmitEvent, NextAction, Step
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.runtime.loop import Loop, LoopController
+from dradriver.control.runtime.metrics import ControlMetrics
+from dradriver.control.runtime.work_queue import WorkQueue
+from dradriver.control.scheduler.binding.binding_cycle import BindingCycle
+from dradriver.extender.other_allocators import (
+    OtherAllocators,
+    describe_use,
+    find_other_scheduler,
+    scheduler_of,
+)
+from dradriver.kube import CLAIMS, CLASSES, ChangeKind, Client, NotFound
+from dradriver.model.core.meta import ObjectReference
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import Value
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
+
+__all__ = ["ContestedPoolController"]
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF: Final = (0.1, 30.0)
+"""The first and the longest wait, in seconds, after a claim could not be read."""
+
+
+class _Key(NamedTuple):
+    """A claim (`namespace/name`) whose writer must be read, or a class whose event may have changed."""
+
+    kind: Literal["claim", "class"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class _FieldOwner(Value, frozen=True, kw_only=True):
+    """`metav1.ManagedFieldsEntry`."""
+
+    manager: str = ""
+    fields: dict[str, Any] = msgspec.field(default_factory=dict, name="fieldsV1")
+
+
+class _OwnedMeta(Value, frozen=True, kw_only=True):
+    uid: str = ""
+    managed_fields: list[_FieldOwner] = []
+
+
+class _OwnedClaim(Value, frozen=True, kw_only=True):
+    """A claim of which only the owners of its fields are read."""
+
+    metadata: _OwnedMeta = _OwnedMeta()
+
+
+class ContestedPoolController(LoopController[_Key]):
+    """Finds contested pools: `async with ContestedPoolController(...)`.
+
+    Create it before the caches are entered, and after the binding cycle.
+    """
+
+    def __init__(
+        self,
+        caches: Caches,
+        executor: Executor,
+        cycle: BindingCycle,
+        metrics: ControlMetrics,
+        scheduler_names: Collection[str],
+        client: Client,
+    ) -> None:
+        """Create a controller that does not run yet.
+
+        Args:
+            caches: the cached objects of the cluster.
+            executor: writes the events.
+            cycle: the binding cycle of this process, which does not serve the contested pools.
+            metrics: shows the number of contested pools.
+            scheduler_names: the names of this scheduler.
+            client: the API server.
+        """
+        self._caches, self._cycle, self._client = caches, cycle, client
+        self._scheduler_names = frozenset(scheduler_names)
+        self._pools = PoolIndex(caches)
+        self._allocators = OtherAllocators(scheduler_names, self._is_published)
+        self._new: dict[str, str] = {}
+        """The UIDs of claims that were allocated since this process leads, and not by a plan in flight."""
+        self._writers: dict[str, str] = {}
+        """Who allocated these claims, as far as known; empty: this process, or an earlier leader."""
+        self._reported: dict[str, str] = {}
+        self._was_contested = False
+        self._loop = Loop(
+            "contested pools", self, executor.execute, workers=1, queue=WorkQueue[_Key](*_BACKOFF)
+        )
+        metrics.show_contested_pools(self._count_pools)
+        caches.claims.subscribe(self._claim_changed)
+        caches.pods.subscribe(self._pod_changed)
+        caches.slices.subscribe(self._slice_changed)
+
+    def explain(self) -> str:
+        """Return which pools are not served, and why; empty if all are served."""
+        return self._allocators.notice()
+
+    async def decide(self, key: _Key) -> Step:
+        """Read who allocated a claim, or return the step with the event about a class."""
+        if key.kind == "claim":
+            await self._find_manager(key.name)
+            return Step(NextAction.DONE)
+        reason, device_class = self._allocators.find_reason(key.name), self._caches.classes.items.get(key.name)
+        if not reason or device_class is None:
+            self._reported.pop(key.name, None)
+            return Step(NextAction.DONE)
+        if self._reported.get(key.name) == reason:
+            return Step(NextAction.DONE)
+        self._reported[key.name] = reason
+        meta = device_class.metadata
+        regarding = ObjectReference(
+            api_version=CLASSES.api_version, kind=CLASSES.kind, name=meta.name, uid=meta.uid
+        )
+        message = self._allocators.describe(key.name)
+        return Step(NextAction.DONE, EmitEvent(regarding, "Warning", reason, message))
+
+    async def _find_manager(self, ref: str) -> None:
+        claim = self._caches.claims.items.get(ref)
+        if claim is None or ref not in self._new or ref in self._writers:
+            return
+        meta = claim.metadata
+        try:
+            owned = await self._client.get(CLAIMS, meta.name, meta.namespace, into=_OwnedClaim)
+        except NotFound:
+            return
+        if self._new.get(ref) == owned.metadata.uid:
+            own = self._client.field_manager
+            others = sorted(set(_writers_of_allocation(owned)) - {own})
+            self._writers.setdefault(ref, f"field manager {others[0]}" if others else "")
+            self._update(ref)
+            self._apply()
+
+    def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        claim = new or old
+        if claim is None:
+            return
+        ref = claim.ref
+        if new is None or new.allocation is None:
+            self._forget(ref)
+        elif _has_new_allocation(old, new):
+            self._forget(ref)
+            if self._caches.claims.is_synced and not self._cycle.has_planned(new):
+                self._new[ref] = new.metadata.uid
+        self._update(ref)
+        self._apply()
+
+    def _forget(self, ref: str) -> None:
+        self._new.pop(ref, None)
+        self._writers.pop(ref, None)
+
+    def _update(self, ref: str) -> None:
+        claim = self._caches.claims.items.get(ref)
+        if claim is None:
+            self._allocators.put(ref, None)
+            return
+        pods = self._cycle.pods_of_claims.find(claim)
+        if ref in self._new:
+            # The own field manager does not suffice: there may be a second scheduler of this project. The name
+            # of a scheduler tells users more than a field manager. It stays when the pod is gone.
+            scheduler = find_other_scheduler(claim, pods, self._scheduler_names)
+            if scheduler:
+                self._writers[ref] = f"scheduler {scheduler}"
+            elif ref not in self._writers and any(map(self._is_published, map(_pool_of, claim.results))):
+                self._loop.queue.add(_Key("claim", ref))
+        use = describe_use(claim, pods, self._scheduler_names, self._writers.get(ref, ""))
+        self._allocators.put(ref, use)
+
+    def _is_published(self, pool: PoolKey) -> bool:
+        return bool(self._pools.slices_of(pool))
+
+    def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and new is not None and _select_fields(old) == _select_fields(new):
+            return
+        for ref in dict.fromkeys([*(used_names(old) if old else ()), *(used_names(new) if new else ())]):
+            self._update(ref)
+        self._apply()
+
+    def _slice_changed(self, _kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        for source in (old, new):
+            if source is not None:
+                self._allocators.check_pool((source.spec.driver, source.spec.pool.name))
+        self._apply()
+
+    def _apply(self) -> None:
+        """Pass on what has changed."""
+        if self._allocators.take_pool_change():
+            self._cycle.set_unserved(self._allocators.reasons)
+            is_contested = bool(self._allocators.contested)
+            if is_contested and not self._was_contested:
+                _log.warning("%s", self.explain())
+            elif not is_contested:
+                _log.info("all pools are served: no other allocator uses them any more")
+            self._was_contested = is_contested
+        for name in self._allocators.take_changed_classes():
+            self._loop.queue.add(_Key("class", name))
+
+    def _count_pools(self) -> Mapping[str, int]:
+        return Counter(driver for driver, _ in self._allocators.contested)
+
+
+def _pool_of(result: DeviceResult) -> PoolKey:
+    return result.driver, result.pool
+
+
+def _has_new_allocation(old: ResourceClaim | None, new: ResourceClaim) -> bool:
+    if old is None or old.allocation is None or new.allocation is None:
+        return True
+    return old.metadata.uid != new.metadata.uid or old.allocation.devices != new.allocation.devices
+
+
+def _writers_of_allocation(claim: _OwnedClaim) -> list[str]:
+    return [
+        owner.manager
+        for owner in claim.metadata.managed_fields
+        if "f:allocation" in (owner.fields.get("f:status") or {})
+    ]
+
+
+def _select_fields(pod: Pod) -> tuple[object, ...]:
+    """Return the fields on which the use of the pod's claims depends."""
+    names = (pod.spec.resource_claims, pod.status.resource_claim_statuses)
+    return pod.metadata.uid, scheduler_of(pod), pod.finished, bool(pod.spec.node_name), names

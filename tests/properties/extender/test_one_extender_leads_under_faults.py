@@ -1,0 +1,103 @@
+"""Pods of the scheduler on machines with wrong clocks, and an API server with long faults, in virtual time.
+
+The wall clocks of the machines are up to 10 s wrong and are corrected at any time. The clocks that measure
+durations begin at any time, and run up to 1 % too fast or too slow. At each write, the process that writes
+holds the Lease of the extender. After the last fault, one process schedules, and goes on. SEED in the
+environment runs one seed.
+"""
+
+import asyncio
+import os
+import random
+from contextlib import AsyncExitStack
+
+import pytest
+
+from dradriver.kube import leader, leading
+from tests.properties.extender.leases import (
+    EXTENDER,
+    KUBE_SCHEDULER,
+    STORMS,
+    LeaseServer,
+    PodOfScheduler,
+    WallClock,
+    WatchdogTask,
+)
+from tests.properties.extender.virtual_time import run
+
+SEEDS = range(max(12, int(os.environ.get("KILLS", "0")) // 4))
+FAULTS = 12
+AWAY_SECONDS = 60.0
+RECOVERY_SECONDS = 60.0
+
+
+class RandomTerms:
+    """One run of random faults."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.server = LeaseServer(self.chance)
+        self.pods = [PodOfScheduler(f"pod-{number}", self.server, self.chance) for number in range(3)]
+
+    async def execute(self) -> None:
+        async with AsyncExitStack() as stack:
+            for pod in self.pods:
+                await stack.enter_async_context(pod)
+            await asyncio.sleep(self.chance.uniform(1, 60))
+            for _ in range(FAULTS):
+                await self.disturb()
+                assert not self.server.violations
+                if self.chance.random() < 0.5:
+                    self.calm()
+                    await asyncio.sleep(self.chance.uniform(0, 30))
+            self.calm()
+            await asyncio.sleep(RECOVERY_SECONDS)
+            await self.check()
+
+    def calm(self) -> None:
+        for pod in self.pods:
+            pod.network.calm()
+
+    async def disturb(self) -> None:
+        """Begin a fault for all machines or for one of them; kill a process, or correct a clock."""
+        fault = self.chance.choice(["away", "storm", "slow", "kill", "kill", "clock"])
+        affected = self.chance.choice([self.pods, [self.chance.choice(self.pods)]])
+        if fault == "away":
+            for pod in affected:
+                pod.network.is_away = True
+            await asyncio.sleep(AWAY_SECONDS)
+            for pod in affected:
+                pod.network.is_away = False
+        elif fault == "storm":
+            storm = self.chance.choice(STORMS)
+            for pod in affected:
+                pod.network.storm = storm
+            await asyncio.sleep(20.0)
+        elif fault == "slow":
+            slowest = self.chance.choice([1.0, 4.0, 12.0])
+            for pod in affected:
+                pod.network.slowest = slowest
+            await asyncio.sleep(30.0)
+        elif fault == "kill":
+            self.chance.choice(self.pods).kill(self.chance.choice([EXTENDER, KUBE_SCHEDULER]))
+        else:
+            self.chance.choice(self.pods).wall_offset[0] = self.chance.uniform(-10, 10)
+
+    async def check(self) -> None:
+        """Check that one process schedules for some time, in the pod whose kube-scheduler leads."""
+        for _ in range(60):
+            ready = [number for number, pod in enumerate(self.pods) if pod.is_ready]
+            assert len(ready) == 1, f"{ready} schedule"
+            holders = {self.server.holder(name).rpartition("_")[0] for name in (EXTENDER, KUBE_SCHEDULER)}
+            assert holders == {f"pod-{ready[0]}"}
+            before = self.server.writes
+            await asyncio.sleep(2.0)
+            assert self.server.writes > before
+        assert not self.server.violations
+
+
+@pytest.mark.parametrize("seed", SEEDS if "SEED" not in os.environ else [int(os.environ["SEED"])])
+def test_one_extender_leads_under_faults(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "datetime", WallClock)
+    monkeypatch.setattr(leading, "Watchdog", WatchdogTask)
+    run(RandomTerms(seed).execute())

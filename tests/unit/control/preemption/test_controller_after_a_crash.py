@@ -1,0 +1,160 @@
+"""A preemption evicts the same pods if the process dies after any write."""
+
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+
+from dradriver.control.preemption.controller import PreemptionController, preemption_step
+from dradriver.control.preemption.victims import Preemption
+from dradriver.control.runtime.actions import Evict, NextAction, Nominate
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.executor import Executor
+from dradriver.kube import Client, EventRecorder
+from dradriver.model.core.workload import Pod
+from dradriver.testing import builders
+from tests.unit.control.running_pods import leave, pending, run
+from tests.unit.control.world import World, cluster
+
+
+def preempting() -> World:
+    """Return a pod that needs three devices of a node, one of which is free, and a waiting pod."""
+    world = cluster(nodes=2, devices=4)
+    run(world, "other", *[f"device-{number}" for number in range(4)], node="node-2", priority=5)
+    for number in range(3):
+        run(world, f"low-{number}", f"device-{number}", started=number)
+    pending(world, count=3)
+    pending(world, priority=0, name="waiting")
+    return world
+
+
+def end_leaving(world: World) -> None:
+    """Remove the pods that are leaving, one after the other, as their kubelets do."""
+    while leaving := sorted(ref for ref, pod in world.pods.items() if pod.metadata.deletion_timestamp):
+        world.delete_pod(leaving[0].partition("/")[2])
+        world.settle()
+
+
+def run_preemption(world: World) -> list[str]:
+    """Return the names of the pods that were deleted, in order."""
+    world.settle()
+    assert world.pod("high").status.nominated_node_name == "node-1"
+    end_leaving(world)
+    assert world.pod("high").spec.node_name == "node-1"
+    assert len(world.claims["default/high"].results) == 3
+    return [write.pod.metadata.name for write in world.writes if isinstance(write, Evict)]
+
+
+def test_victims_are_evicted_and_the_pod_gets_their_devices() -> None:
+    world = preempting()
+    assert sorted(run_preemption(world)) == ["low-1", "low-2"]
+    assert not world.pod("waiting").spec.node_name
+    assert not world.preemptions
+
+
+@pytest.mark.parametrize("writes", range(1, 10))
+def test_no_other_pod_is_evicted_after_a_crash(writes: int) -> None:
+    world = preempting()
+    world.crash_after = writes
+    evicted = run_preemption(world)
+    assert {pod.ref for pod in world.pods.values()} == {
+        f"default/{name}" for name in ("high", "low-0", "other", "waiting")
+    }
+    assert set(evicted) == {"low-1", "low-2"}
+
+
+def test_the_pod_is_nominated_before_the_first_eviction_and_again_if_the_nomination_was_cleared() -> None:
+    world = preempting()
+    world.settle()
+    kinds = [type(write) for write in world.writes if isinstance(write, (Nominate, Evict))]
+    assert kinds[-2:] == [Evict, Evict]
+    victims = tuple(world.pod(name) for name in ("low-1", "low-2"))
+    world.change("high", nominated_node_name="")
+    step = preemption_step(world.pod("high"), Preemption("node-1", victims), world.pods.get, lambda *_: True)
+    assert step.action == Nominate(world.pod("high"), "node-1")
+
+
+def test_pods_that_have_ended_or_are_leaving_or_are_replaced_are_not_evicted() -> None:
+    world = cluster(nodes=1, devices=4)
+    victims = tuple(run(world, f"low-{number}", f"device-{number}") for number in range(4))
+    high = replace(builders.pod(name="high"))
+    high = replace(high, status=replace(high.status, nominated_node_name="node-1"))
+    leave(world, "low-0")
+    world.change("low-1", phase="Failed")
+    world.delete_pod("low-2")
+    world.add(builders.pod(name="low-3"))
+    step = preemption_step(high, Preemption("node-1", victims), world.pods.get, lambda *_: True)
+    assert (step.next, step.action) == (NextAction.DONE, None)
+
+
+def test_a_victim_without_a_node_only_loses_its_plan() -> None:
+    world = cluster(nodes=1, devices=1)
+    low, high = pending(world, priority=0, name="low"), pending(world)
+    world.change("high", nominated_node_name="node-1")
+    canceled: list[str] = []
+
+    def cancel(ref: str, reason: str) -> bool:
+        assert reason == f"preempted by pod {high.ref} on node node-1"
+        canceled.append(ref)
+        return len(canceled) > 1
+
+    preemption = Preemption("node-1", (low,))
+    for expected in (NextAction.RETRY, NextAction.DONE):
+        step = preemption_step(world.pod("high"), preemption, world.pods.get, cancel)
+        assert (step.next, step.action) == (expected, None)
+    assert canceled == [low.ref] * 2
+
+
+def controller_of(*pods: Pod) -> tuple[PreemptionController, Caches, list[tuple[str, str]]]:
+    """Return a controller without an API server, and the nominations that it reports."""
+    client = cast(Client, None)
+    caches, nominations = Caches(client), list[tuple[str, str]]()
+    executor = Executor(client, caches, EventRecorder(client, "test"))
+    for number, pod in enumerate(pods, 1):
+        caches.pods.apply_written(replace(pod, metadata=replace(pod.metadata, resource_version=str(number))))
+
+    def nominate(pod: Pod, node: str) -> None:
+        nominations.append((pod.metadata.name, node))
+
+    return PreemptionController(caches, executor, nominate, lambda *_: True), caches, nominations
+
+
+async def test_the_nomination_counts_in_memory_until_it_and_the_evictions_are_written() -> None:
+    pod, victim = builders.pod(name="high"), builders.pod(name="low", node_name="node-1")
+    controller, caches, nominations = controller_of(pod, victim)
+    controller.begin(pod, Preemption("node-1", (victim,)))
+    assert nominations == [("high", "node-1")]
+    assert isinstance((await controller.decide(pod.ref)).action, Nominate)
+    written = caches.pods.items[pod.ref]
+    caches.pods.apply_written(
+        replace(
+            written,
+            metadata=replace(written.metadata, resource_version="3"),
+            status=replace(written.status, nominated_node_name="node-1"),
+        )
+    )
+    controller.begin(pod, Preemption("node-1"))
+    assert isinstance((await controller.decide(pod.ref)).action, Evict), "waiting drops no eviction"
+    caches.pods.apply_deleted(caches.pods.items[victim.ref])
+    assert (await controller.decide(pod.ref)).next is NextAction.DONE
+    assert nominations[-1] == ("high", "")
+    assert (await controller.decide(pod.ref)).action is None
+
+
+async def test_evictions_are_dropped_if_the_pod_no_longer_needs_them() -> None:
+    pod, victim = builders.pod(name="high"), builders.pod(name="low", node_name="node-1")
+    for change in ("plan", "deleted", "replaced", "bound"):
+        controller, caches, _ = controller_of(pod, victim)
+        controller.begin(pod, Preemption("node-1", (victim,)))
+        if change == "plan":
+            controller.begin(pod, None)
+        elif change == "deleted":
+            caches.pods.apply_deleted(caches.pods.items[pod.ref])
+        else:
+            meta = replace(
+                pod.metadata, resource_version="3", uid="new" if change == "replaced" else pod.metadata.uid
+            )
+            node = "node-2" if change == "bound" else ""
+            caches.pods.apply_written(replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node)))
+        step = await controller.decide(pod.ref)
+        assert (step.next, step.action) == (NextAction.DONE, None), change
