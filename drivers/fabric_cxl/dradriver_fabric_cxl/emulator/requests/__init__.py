@@ -1,0 +1,1 @@
+"""Answers HTTP requests: reads, sessions, accounts, events, and the doors for tests."""

@@ -1,0 +1,1 @@
+"""Carries out requests that change the fabric."""
