@@ -7,13 +7,13 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
-from dradriver_fpga.card import normal_id
+from dradriver_fpga.card import normalize_id
 from dradriver_fpga.urls import parse_url
 
 __all__ = ["ConfigMapKey", "FpgaConfig", "RequestedBitstream"]
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_ID: Final = re.compile(r"[0-9a-f]{32}")
+_INTERFACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class ConfigMapKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,16 +24,16 @@ class ConfigMapKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Place and properties of a bitstream. Exactly one of `file`, `config_map` and `url` is given.
+    """Source and properties of a bitstream. Exactly one of `file`, `config_map` and `url` is given.
 
     Attributes:
         sha256: digest of the file, 64 hex digits.
         file: name in the node's folder of bitstreams.
-        config_map: a ConfigMap that contains it.
-        url: http or https; the node's settings list the allowed URLs.
-        interface_id: interface that it was made for; "": the ID in the file.
-        signature: Ed25519 signature of the file's digest (32 bytes), in base64. It is required if the node's
-            settings have keys.
+        config_map: the key of a ConfigMap under which the file is stored.
+        url: an `http` or `https` URL. The node's settings list the allowed URLs.
+        interface_id: interface for which the bitstream was made; "": use the ID in the file.
+        signature: Ed25519 signature of the file's digest (32 bytes), in base64. The signature is required if
+            the node's settings contain keys.
     """
 
     sha256: str
@@ -47,22 +47,22 @@ class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="came
         if not _SHA256.fullmatch(self.sha256.lower()):
             raise ValueError("sha256 must be 64 hex digits")
         if sum(each is not None for each in (self.file, self.config_map, self.url)) != 1:
-            raise ValueError("exactly one of file, configMap and url says where the bitstream is")
-        if self.file is not None and not _is_plain(self.file):
+            raise ValueError("exactly one of file, configMap and url must be set")
+        if self.file is not None and not _is_relative(self.file):
             raise ValueError("file must be a relative path without `..`")
-        if self.url is not None and (problem := _url_problem(self.url)):
+        if self.url is not None and (problem := _find_url_problem(self.url)):
             raise ValueError(f"url {problem}")
-        if self.interface_id and not _ID.fullmatch(normal_id(self.interface_id)):
+        if self.interface_id and not _INTERFACE_ID.fullmatch(normalize_id(self.interface_id)):
             raise ValueError("interfaceID must be 32 hex digits, with or without dashes")
 
     @property
     def digest(self) -> str:
-        """The sha256 in lower case."""
+        """The digest of the file (`sha256`), in lower case as hashlib returns it."""
         return self.sha256.lower()
 
     @property
-    def where(self) -> str:
-        """The place of the bitstream, for messages."""
+    def location(self) -> str:
+        """The source of the bitstream, for messages."""
         if self.config_map is not None:
             return f"key {self.config_map.key} of ConfigMap {self.config_map.name}"
         return self.url or self.file or ""
@@ -72,7 +72,7 @@ class FpgaConfig(dra.Config):
     """Configuration of every kind of device.
 
     Attributes:
-        bitstream: the bitstream that the device must hold; None: its present content.
+        bitstream: the bitstream that the device must hold; None: the device keeps its present content.
     """
 
     api_version = "fpga.example.com/v1"
@@ -80,12 +80,12 @@ class FpgaConfig(dra.Config):
     bitstream: RequestedBitstream | None = None
 
 
-def _is_plain(name: str) -> bool:
+def _is_relative(name: str) -> bool:
     path = PurePosixPath(name)
     return bool(name) and "\0" not in name and not path.is_absolute() and ".." not in path.parts
 
 
-def _url_problem(url: str) -> str:
+def _find_url_problem(url: str) -> str:
     try:
         parse_url(url)
     except ValueError as error:

@@ -1,21 +1,21 @@
 """CDI edits for a device."""
 
 import dradriver as dra
-from dradriver_fpga.offer import Offer
+from dradriver_fpga.offer import FpgaOffer
 
-__all__ = ["prepared"]
+__all__ = ["make_prepared_device"]
 
 
-def prepared(offer: Offer) -> dra.PreparedDevice:
-    """Return the device nodes, a variable with the device's content, and the same as metadata."""
+def make_prepared_device(offer: FpgaOffer) -> dra.PreparedDevice:
+    """Return the prepared device: its nodes, and its content as an environment variable and as metadata."""
     name = offer.name.upper().replace("-", "_")
-    told = {
+    metadata = {
         "type": offer.kind.value,
         "interfaceID": offer.interface_id,
         "afuID": offer.afu_id,
         "bitstream": offer.bitstream,
     }
-    told = {key: value for key, value in told.items() if value}
+    metadata = {key: value for key, value in metadata.items() if value}
     edits = dra.ContainerEdits(
         {f"FPGA_{name}": offer.bitstream or offer.afu_id},
         [
@@ -23,4 +23,4 @@ def prepared(offer: Offer) -> dra.PreparedDevice:
             for node in offer.nodes
         ],
     )
-    return dra.PreparedDevice(edits, metadata=told, data=told)
+    return dra.PreparedDevice(edits, metadata=metadata, data=metadata)

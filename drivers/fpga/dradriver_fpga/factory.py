@@ -1,4 +1,4 @@
-"""Chooses the cards that the driver works with: those of the node, or simulated ones."""
+"""Chooses the cards that the driver works with: the cards of the node, or simulated cards."""
 
 from dataclasses import replace
 from importlib.resources import files
@@ -7,45 +7,47 @@ from typing import Final, Literal
 
 import msgspec
 
-from dradriver_fpga.card import Hardware
-from dradriver_fpga.card.real import Host, RealHardware
-from dradriver_fpga.card.simulator import FileStore, SimulatedHardware
+from dradriver_fpga.card import FpgaHardware
+from dradriver_fpga.card.real import FpgaHost, RealFpgas
+from dradriver_fpga.card.simulator import FpgaFileStore, SimulatedFpgas
 from dradriver_fpga.card.values import CardKind
-from dradriver_fpga.settings import HostSettings, Settings
+from dradriver_fpga.settings import FpgaHostSettings, FpgaSettings
 
-__all__ = ["SIMULATED", "choose", "node_of"]
+__all__ = ["SIMULATED_STATE", "choose_hardware", "make_host"]
 
-SIMULATED: Final = "simulated.json"
-"""File of the simulated cards in the driver's folder. They outlive its process."""
+SIMULATED_STATE: Final = "simulated.json"
+"""File of the simulated cards in the driver's folder. The simulated cards outlive the driver's process."""
 
 
-def choose(
-    settings: Settings, simulate: Literal["never", "auto", "always"], folder: Path
-) -> tuple[Hardware, Settings]:
-    """Return the cards and the settings for them. Blocking.
+def choose_hardware(
+    settings: FpgaSettings, simulate: Literal["never", "auto", "always"], folder: Path
+) -> tuple[FpgaHardware, FpgaSettings]:
+    """Return the cards, and the settings for these cards. Blocking.
 
     Args:
         settings: the operator's settings.
-        simulate: mode of the SDK; `auto` simulates if no card is found.
+        simulate: mode of the SDK; with `auto`, cards are simulated if no card is found.
         folder: folder that only this driver uses.
     """
     if simulate != "always":
-        real = RealHardware(node_of(settings.host, folder))
+        real = RealFpgas(make_host(settings.host, folder))
         if simulate == "never" or real.cards():
             return real, settings
     simulator = settings.simulator
-    cards = SimulatedHardware(simulator.models, store=FileStore(folder / SIMULATED), speed=simulator.speed)
-    return cards, _with_examples(settings)
+    cards = SimulatedFpgas(
+        simulator.models, store=FpgaFileStore(folder / SIMULATED_STATE), speed=simulator.speed
+    )
+    return cards, _add_example_bitstreams(settings)
 
 
-def node_of(host: HostSettings, folder: Path) -> Host:
+def make_host(host: FpgaHostSettings, folder: Path) -> FpgaHost:
     """Return the paths and programs of the node from the settings.
 
     Args:
         host: the operator's settings.
         folder: folder that only this driver uses.
     """
-    node, tools = Host(folder / "programmed.json"), host.tools
+    node, tools = FpgaHost(folder / "programmed.json"), host.tools
     shells = {CardKind.XRT: tools.xrt_shell, CardKind.DFL: tools.dfl_shell}
     return replace(
         node,
@@ -53,12 +55,12 @@ def node_of(host: HostSettings, folder: Path) -> Host:
         dev=Path(host.dev),
         firmware=Path(host.firmware),
         region_tool=tools.xrt_region or node.region_tool,
-        shell_tools={**node.shell_tools, **{kind: words for kind, words in shells.items() if words}},
+        shell_tools={**node.shell_tools, **{kind: command for kind, command in shells.items() if command}},
     )
 
 
-def _with_examples(settings: Settings) -> Settings:
-    """Return settings with the bitstreams of the example manifests, unless the operator gives a folder."""
+def _add_example_bitstreams(settings: FpgaSettings) -> FpgaSettings:
+    """Return settings with the bitstreams of the example manifests, unless the operator configures a folder."""
     rules = settings.bitstreams
     if rules.folder:
         return settings

@@ -1,7 +1,7 @@
 """Programs a device with the content that its claim requests.
 
-The content of the card is read before each step, so the work can restart at any moment. A process that dies
-leaves a region with unknown content, and the next process programs it again.
+The content of the card is read before each step, so the work can restart at any moment. If a process dies, it
+leaves a region with unknown content, and the next process programs the region again.
 """
 
 import asyncio
@@ -12,30 +12,30 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Final
 
-from dradriver_fpga.bitstreams import BitstreamError, Cache, FailedBitstreams, require_signature
+from dradriver_fpga.bitstreams import BitstreamCache, BitstreamError, FailedBitstreams, require_signature
 from dradriver_fpga.card import (
     Bitstream,
     BusyError,
-    CardError,
-    Cards,
+    FpgaCards,
+    FpgaError,
     IncompatibleError,
     ManagerFailedError,
     ProgrammingTimedOutError,
     TargetNotFoundError,
     ToolFailedError,
-    normal_id,
+    normalize_id,
 )
-from dradriver_fpga.configs import RequestedBitstream as Wanted
-from dradriver_fpga.offer import Kind, Offer, Step, next_step, offers
-from dradriver_fpga.settings import Settings
+from dradriver_fpga.configs import RequestedBitstream
+from dradriver_fpga.offer import FpgaDeviceKind, FpgaOffer, ProgrammingStep, list_offers, next_step
+from dradriver_fpga.settings import FpgaSettings
 
 __all__ = ["Programmer"]
 
 _log: Final = logging.getLogger(__name__)
 
-_STEPS: Final = 4
-"""Largest number of steps: a shell and a region, and both again if another program interferes."""
-_BUSY_SECONDS: Final = 0.25
+_MAX_STEPS: Final = 4
+"""Maximum number of steps: programming a shell and a region, and both again if another program interferes."""
+_BUSY_RETRY_SECONDS: Final = 0.25
 
 
 class Programmer:
@@ -48,7 +48,9 @@ class Programmer:
         settings: the operator's settings.
     """
 
-    def __init__(self, cards: Cards, cache: Cache, failed: FailedBitstreams, settings: Settings) -> None:
+    def __init__(
+        self, cards: FpgaCards, cache: BitstreamCache, failed: FailedBitstreams, settings: FpgaSettings
+    ) -> None:
         self._cards = cards
         self._cache = cache
         self._failed = failed
@@ -56,152 +58,171 @@ class Programmer:
         self._keys = settings.public_keys()
         self._shells = [shell.bitstream for shell in settings.shells]
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    async def find(self, name: str) -> Offer:
-        """Return a device as it is now, by its name.
-
-        Raises:
-            TargetNotFoundError: it does not exist.
-        """
-        for card in await self._cards.read():
-            shells, management = self._settings.shells, self._settings.management_devices
-            for offer in offers(card, shells, management=management, unknown_too=True):
-                if offer.name == name:
-                    return offer
-        raise TargetNotFoundError(f"{name} is not there any more")
-
-    async def ensure(self, name: str, wanted: Wanted | None, namespace: str) -> Offer:
-        """Return the device when it has the requested content, at once if it has it already.
-
-        A cancelled caller returns at once, but the programming continues.
+    async def find(self, name: str) -> FpgaOffer:
+        """Return the present state of a device.
 
         Args:
             name: name of the device.
-            wanted: the bitstream; None: any content under the device's shell.
+
+        Raises:
+            TargetNotFoundError: the device does not exist.
+        """
+        for card in await self._cards.read():
+            shells, management = self._settings.shells, self._settings.management_devices
+            for offer in list_offers(card, shells, management=management, include_unknown=True):
+                if offer.name == name:
+                    return offer
+        raise TargetNotFoundError(f"device {name} no longer exists")
+
+    async def ensure(self, name: str, bitstream: RequestedBitstream | None, namespace: str) -> FpgaOffer:
+        """Program the device if it does not have the requested content, then return it.
+
+        If the caller is cancelled, it returns at once, but the programming continues.
+
+        Args:
+            name: name of the device.
+            bitstream: the requested bitstream; None: any content under the device's shell.
             namespace: namespace of the claim.
 
         Raises:
             BitstreamError: the bitstream is not available or not allowed.
-            CardError: the card rejects the bitstream or fails.
+            FpgaError: the card rejects the bitstream or fails.
         """
-        digest = wanted.digest if wanted is not None else ""
-        if wanted is not None:
-            require_signature(wanted, self._keys)
-        for _ in range(_STEPS):
+        digest = bitstream.digest if bitstream is not None else ""
+        if bitstream is not None:
+            require_signature(bitstream, self._keys)
+        for _ in range(_MAX_STEPS):
             offer = await self.find(name)
-            if offer.kind is Kind.MANAGEMENT:
-                return await self._given_away(offer, wanted)
+            if offer.kind is FpgaDeviceKind.MANAGEMENT:
+                return await self._prepare_management(offer, bitstream)
             step = next_step(offer, digest)
-            if step is Step.NOTHING:
+            if step is ProgrammingStep.NOTHING:
                 return offer
-            if step is Step.SHELL and offer.shell is not None:
-                await self._joined(offer.card.id, offer, offer.shell.bitstream, namespace)
-            elif wanted is not None:
-                _require_fit(offer, wanted)
-                await self._require_no_failures(wanted)
+            if step is ProgrammingStep.SHELL and offer.shell is not None:
+                await self._program_shared(offer.card.id, offer, offer.shell.bitstream, namespace)
+            elif bitstream is not None:
+                _require_compatible(offer, bitstream)
+                await self._require_not_failed(bitstream)
                 target = offer.region.id if offer.region else offer.card.id
                 try:
-                    await self._joined(target, offer, wanted, namespace)
-                except CardError as error:
-                    if _may_be_the_bitstreams(error):
-                        await self._require_no_failures(wanted)
+                    await self._program_shared(target, offer, bitstream, namespace)
+                except FpgaError as error:
+                    if _may_be_caused_by_bitstream(error):
+                        await self._require_not_failed(bitstream)
                     raise
-        raise CardError(f"{name} was programmed {_STEPS} times and does not hold what it should")
+        raise FpgaError(
+            f"device {name} was programmed {_MAX_STEPS} times and does not have the requested content"
+        )
 
-    async def _given_away(self, offer: Offer, wanted: Wanted | None) -> Offer:
+    async def _prepare_management(self, offer: FpgaOffer, bitstream: RequestedBitstream | None) -> FpgaOffer:
         """Return a card's management device.
 
-        Its user can program anything, so the card's content becomes unknown.
-
-        If the process dies after this, the next prepare repeats it, and regions are programmed once more.
+        The user of this device can program anything, so the card's content is marked as unknown. If the process
+        dies after this mark, the next prepare repeats the mark, and regions are programmed again.
         """
-        if wanted is not None:
+        if bitstream is not None:
             raise BitstreamError(
-                f"{offer.name} takes no bitstream: its holder programs the card", "NotSupported"
+                f"device {offer.name} accepts no bitstream: its user programs the card", "NotSupported"
             )
-        await self._cards.forget(offer.card.id)
+        await self._cards.invalidate(offer.card.id)
         return offer
 
     async def close(self) -> None:
-        """Stop waiting for running programming. The card continues it."""
-        tasks = list(self._running.values())
+        """Stop waiting for running programming. The card continues to program."""
+        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _require_no_failures(self, wanted: Wanted) -> None:
+    async def _require_not_failed(self, bitstream: RequestedBitstream) -> None:
         """Check that a bitstream did not fail twice.
 
         Raises:
-            BitstreamError: it did, so the bitstream is at fault and not the card.
+            BitstreamError: the bitstream failed twice, so the bitstream is at fault and not the card.
         """
-        if refusal := await asyncio.to_thread(self._failed.refusal, wanted.digest, time.time()):
-            raise BitstreamError(f"{wanted.where}: {refusal}", "FailedTwice")
+        if reason := await asyncio.to_thread(self._failed.find_rejection, bitstream.digest, time.time()):
+            raise BitstreamError(f"{bitstream.location}: {reason}", "FailedTwice")
 
-    async def _joined(self, target: str, offer: Offer, wanted: Wanted, namespace: str) -> None:
-        """Wait for a task that programs the target. The task outlives its callers, and equal calls share it."""
-        key = (target, wanted.digest)
-        task = self._running.get(key)
+    async def _program_shared(
+        self, target: str, offer: FpgaOffer, bitstream: RequestedBitstream, namespace: str
+    ) -> None:
+        """Wait for a task that programs the target.
+
+        The task outlives its callers, and equal calls share the task.
+        """
+        key = (target, bitstream.digest)
+        task = self._tasks.get(key)
         if task is None:
-            work: Coroutine[None, None, None] = self._program(target, offer.card.id, wanted, namespace)
-            task = asyncio.create_task(work, name=f"program {target}")
-            self._running[key] = task
+            coroutine: Coroutine[None, None, None] = self._program(target, offer.card.id, bitstream, namespace)
+            task = asyncio.create_task(coroutine, name=f"program {target}")
+            self._tasks[key] = task
             task.add_done_callback(partial(self._forget, key))
         await asyncio.shield(task)
 
     def _forget(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
-        del self._running[key]
+        del self._tasks[key]
         if not task.cancelled():
             task.exception()  # retrieves the error, because all callers may have been cancelled
 
-    async def _program(self, target: str, card: str, wanted: Wanted, namespace: str) -> None:
-        async with self._cache.file(wanted, namespace) as path, self._locks[card]:
-            bitstream = Bitstream(path, wanted.digest, normal_id(wanted.interface_id))
-            _log.info("programming %s with %s (sha256 %s)", target, wanted.where, wanted.digest)
+    async def _program(self, target: str, card: str, bitstream: RequestedBitstream, namespace: str) -> None:
+        async with self._cache.file(bitstream, namespace) as path, self._locks[card]:
+            file = Bitstream(path, bitstream.digest, normalize_id(bitstream.interface_id))
+            _log.info("programming %s with %s (sha256 %s)", target, bitstream.location, bitstream.digest)
             try:
-                await self._patiently(target, bitstream)
-            except CardError as error:
-                if _may_be_the_bitstreams(error) and wanted not in self._shells:
-                    await asyncio.to_thread(self._failed.add, wanted.digest, str(error), time.time())
+                await self._program_when_idle(target, file)
+            except FpgaError as error:
+                if _may_be_caused_by_bitstream(error) and bitstream not in self._shells:
+                    await asyncio.to_thread(self._failed.add, bitstream.digest, str(error), time.time())
                 raise
-            await asyncio.to_thread(self._failed.remove, wanted.digest, time.time())
+            await asyncio.to_thread(self._failed.remove, bitstream.digest, time.time())
             _log.info("%s is programmed", target)
 
-    async def _patiently(self, target: str, bitstream: Bitstream) -> None:
-        """Program the target, and wait for programming of an earlier process, whose content is unknown."""
+    async def _program_when_idle(self, target: str, bitstream: Bitstream) -> None:
+        """Wait until programming by an earlier process ends, then program the target.
+
+        The content that the earlier process wrote is unknown.
+        """
         clock = asyncio.get_running_loop().time
-        end = clock() + self._settings.program_seconds
+        deadline = clock() + self._settings.program_seconds
         while True:
             try:
-                await self._cards.program(target, bitstream, timeout=max(1.0, end - clock()))
+                await self._cards.program(target, bitstream, timeout=max(1.0, deadline - clock()))
             except BusyError:
-                if clock() >= end:
+                if clock() >= deadline:
                     raise
-                await asyncio.sleep(_BUSY_SECONDS)
+                await asyncio.sleep(_BUSY_RETRY_SECONDS)
             else:
                 return
 
 
-def _may_be_the_bitstreams(error: CardError) -> bool:
+def _may_be_caused_by_bitstream(error: FpgaError) -> bool:
     """Return whether the bitstream may have caused a failure of a card that was present and writable."""
-    ended_badly = isinstance(error, ManagerFailedError | ProgrammingTimedOutError | ToolFailedError)
-    return ended_badly or type(error) is CardError
+    is_programming_error = isinstance(error, ManagerFailedError | ProgrammingTimedOutError | ToolFailedError)
+    return is_programming_error or type(error) is FpgaError
 
 
-def _require_fit(offer: Offer, wanted: Wanted) -> None:
-    """Check the facts that are known before the file is fetched.
+def _require_compatible(offer: FpgaOffer, bitstream: RequestedBitstream) -> None:
+    """Check facts that are known before the file is fetched.
 
     Raises:
-        BitstreamError: the device takes no bitstream.
-        IncompatibleError: the device has another interface.
+        BitstreamError: the device accepts no bitstream.
+        IncompatibleError: the bitstream was made for another interface than the device's.
     """
-    if offer.kind is Kind.SLOT and offer.region is not None and len(offer.region.slots) > 1:
-        told = (
-            f"{offer.name} holds another bitstream than {wanted.where}, and shares its region: claim a region"
+    if offer.kind is FpgaDeviceKind.SLOT and offer.region is not None and len(offer.region.slots) > 1:
+        message = (
+            f"device {offer.name} does not have {bitstream.location}, and its region is shared: claim a region"
         )
-        raise BitstreamError(told, "SlotHoldsAnother")
-    made_for = normal_id(wanted.interface_id)
-    if offer.kind is not Kind.CARD and made_for and offer.interface_id and made_for != offer.interface_id:
-        told = f"{wanted.where} is for interface {made_for}, {offer.name} has {offer.interface_id}"
-        raise IncompatibleError(told)
+        raise BitstreamError(message, "SlotHoldsAnother")
+    made_for = normalize_id(bitstream.interface_id)
+    if (
+        offer.kind is not FpgaDeviceKind.CARD
+        and made_for
+        and offer.interface_id
+        and made_for != offer.interface_id
+    ):
+        message = (
+            f"{bitstream.location} is for interface {made_for}, device {offer.name} has {offer.interface_id}"
+        )
+        raise IncompatibleError(message)

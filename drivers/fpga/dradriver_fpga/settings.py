@@ -10,18 +10,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 import dradriver as dra
-from dradriver_fpga.card import normal_id
+from dradriver_fpga.card import normalize_id
 from dradriver_fpga.configs import RequestedBitstream
 from dradriver_fpga.urls import parse_url
 
 __all__ = [
     "VARIABLE",
     "BitstreamRules",
-    "HostSettings",
-    "Settings",
+    "FpgaHostSettings",
+    "FpgaSettings",
+    "FpgaSimulatorSettings",
     "ShellSettings",
-    "Simulator",
-    "Tools",
+    "VendorTools",
     "read_settings",
 ]
 
@@ -39,11 +39,12 @@ class BitstreamRules(_Strict, frozen=True):
 
     Attributes:
         folder: folder on the node for `file`; "": `file` is rejected.
-        urls: prefixes of allowed URLs, also after a redirect; empty: every `url` is rejected.
-        largest_bytes: largest size of one file.
-        cache_bytes: largest size of all files that are kept on the node.
-        seconds: longest time to fetch one file.
-        keys: Ed25519 public keys (PEM). If there are any, one of them must have signed every bitstream.
+        urls: prefixes of allowed URLs, which also apply to the target of a redirect; empty: every `url` is
+            rejected.
+        largest_bytes: maximum size of one file.
+        cache_bytes: maximum size of all files that are kept on the node.
+        seconds: maximum time to fetch one file.
+        keys: Ed25519 public keys (PEM). If keys are set, every bitstream must be signed with one of them.
     """
 
     folder: str = ""
@@ -55,12 +56,12 @@ class BitstreamRules(_Strict, frozen=True):
 
 
 class ShellSettings(_Strict, frozen=True):
-    """A bitstream for whole cards, which the driver may write when a claim needs its interface.
+    """A shell that the driver may write to whole cards when a claim needs the interface that this shell offers.
 
     Attributes:
-        interface_id: interface that it offers to bitstreams of regions.
-        vendor, device: PCI IDs of its cards: `8086`, `09c4`.
-        bitstream: place of the file; `file` or `url`.
+        interface_id: interface for which the bitstreams of regions must be made.
+        vendor, device: PCI IDs of the cards for this shell: `8086`, `09c4`.
+        bitstream: source of the file; `file` or `url`.
     """
 
     interface_id: str = msgspec.field(name="interfaceID")
@@ -69,12 +70,12 @@ class ShellSettings(_Strict, frozen=True):
     bitstream: RequestedBitstream
 
 
-class Tools(_Strict, frozen=True):
-    """Programs of the vendors; empty: the defaults of `dradriver_fpga.card.real.Host`.
+class VendorTools(_Strict, frozen=True):
+    """Programs of the vendors; empty: the defaults of `dradriver_fpga.card.real.FpgaHost`.
 
     Attributes:
         xrt_region: writes a region of an XRT card. `{card}` is the PCI address, `{file}` the bitstream.
-        xrt_shell, dfl_shell: write a shell to such a card, and return when it runs.
+        xrt_shell, dfl_shell: write a shell to an XRT card or a DFL card, and return when the shell runs.
     """
 
     xrt_region: tuple[str, ...] = ()
@@ -82,7 +83,7 @@ class Tools(_Strict, frozen=True):
     dfl_shell: tuple[str, ...] = ()
 
 
-class HostSettings(_Strict, frozen=True):
+class FpgaHostSettings(_Strict, frozen=True):
     """Paths of the node's files, as this process sees them.
 
     Attributes:
@@ -94,14 +95,14 @@ class HostSettings(_Strict, frozen=True):
     sysfs: str = "/sys"
     dev: str = "/dev"
     firmware: str = "/lib/firmware"
-    tools: Tools = Tools()
+    tools: VendorTools = VendorTools()
 
 
-class Simulator(_Strict, frozen=True):
+class FpgaSimulatorSettings(_Strict, frozen=True):
     """Cards that are simulated on a node without a card.
 
     Attributes:
-        models: for each card one name from the simulator's catalog.
+        models: the model of each card, as a name in the simulator's catalog.
         speed: factor by which programming is faster than on a real card. The default suits the small bitstreams
             of demonstrations.
     """
@@ -110,15 +111,15 @@ class Simulator(_Strict, frozen=True):
     speed: _Positive = 1e-5
 
 
-class Settings(_Strict, frozen=True):
-    """The settings; `docs/drivers/fpga.md` explains each.
+class FpgaSettings(_Strict, frozen=True):
+    """The settings; `docs/drivers/fpga.md` explains each setting.
 
     Attributes:
         bitstreams: rules for bitstreams.
         shells: shells that the driver may write to whole cards.
-        management_devices: whether the management engines of cards are offered too. The user of one can write
-            anything to the card, without any check of digest, key or source.
-        program_seconds: longest time of one programming.
+        management_devices: whether the management engines of cards are also offered as devices. The user of a
+            management engine can write anything to the card, without any check of digest, key or source.
+        program_seconds: maximum time to program one target.
         removed_seconds: seconds for which a pulled card stays published with a taint, so that its pods are
             evicted.
         rescan_seconds: seconds between two reads of the cards while the kernel reports no change.
@@ -132,15 +133,15 @@ class Settings(_Strict, frozen=True):
     program_seconds: _Positive = 600.0
     removed_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     rescan_seconds: _Positive = 30.0
-    host: HostSettings = HostSettings()
-    simulator: Simulator = Simulator()
+    host: FpgaHostSettings = FpgaHostSettings()
+    simulator: FpgaSimulatorSettings = FpgaSimulatorSettings()
 
     def public_keys(self) -> Sequence[Ed25519PublicKey]:
         """Return the keys that may sign bitstreams."""
-        return [_key(pem) for pem in self.bitstreams.keys]
+        return [_load_key(pem) for pem in self.bitstreams.keys]
 
 
-def read_settings(text: str) -> Settings:
+def read_settings(text: str) -> FpgaSettings:
     """Return the settings.
 
     Args:
@@ -150,11 +151,11 @@ def read_settings(text: str) -> Settings:
         UsageError: the text is invalid.
     """
     try:
-        given = yaml.safe_load(text) or {}
+        document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
-        raise dra.UsageError(f"${VARIABLE}: not YAML: {error}") from error
+        raise dra.UsageError(f"${VARIABLE}: invalid YAML: {error}") from error
     try:
-        settings = msgspec.convert(given, Settings)
+        settings = msgspec.convert(document, FpgaSettings)
         settings.public_keys()
     except (msgspec.ValidationError, ValueError) as error:
         raise dra.UsageError(f"${VARIABLE}: {error}") from error
@@ -167,27 +168,27 @@ def read_settings(text: str) -> Settings:
             raise dra.UsageError(f"${VARIABLE}: bitstreams.urls[{number}]: {prefix} must have no query")
     for number, shell in enumerate(settings.shells):
         if shell.bitstream.config_map is not None:
-            raise dra.UsageError(f"${VARIABLE}: shells[{number}].bitstream: a shell is a file or a url")
-    if repeated := _repeated(settings.shells):
-        raise dra.UsageError(f"${VARIABLE}: shells: {repeated} stands there twice")
+            raise dra.UsageError(f"${VARIABLE}: shells[{number}].bitstream: must be a file or a url")
+    if repeated := _find_repeated(settings.shells):
+        raise dra.UsageError(f"${VARIABLE}: shells: {repeated} must occur only once")
     return settings
 
 
-def _repeated(shells: Sequence[ShellSettings]) -> str:
+def _find_repeated(shells: Sequence[ShellSettings]) -> str:
     seen: set[tuple[str, str, str]] = set()
     for shell in shells:
-        key = (shell.vendor, shell.device, normal_id(shell.interface_id))
+        key = (shell.vendor, shell.device, normalize_id(shell.interface_id))
         if key in seen:
             return f"interface {key[2]} of {key[0]}:{key[1]}"
         seen.add(key)
     return ""
 
 
-def _key(pem: str) -> Ed25519PublicKey:
+def _load_key(pem: str) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm) as error:
         raise ValueError(f"bitstreams.keys: not a public key in PEM: {error}") from error
     if not isinstance(key, Ed25519PublicKey):
-        raise ValueError("bitstreams.keys: only Ed25519 keys sign bitstreams")  # noqa: TRY004 - a user's mistake
+        raise ValueError("bitstreams.keys: must be Ed25519 keys")  # noqa: TRY004 - an invalid setting
     return key

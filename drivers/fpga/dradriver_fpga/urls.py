@@ -1,8 +1,8 @@
-"""URLs that have only one reading. Pure.
+"""Parses URLs, and rejects ambiguous ones. Pure.
 
-A URL of a claim is compared with the operator's prefixes. Afterwards the HTTP client, proxies, web servers and
-applications read it. They decode different characters in different orders. A URL that two of them could
-understand differently is therefore rejected before it is compared.
+The driver compares a URL of a claim with the operator's prefixes. Afterwards, the HTTP client, proxies, web
+servers and applications read the URL. These programs decode different characters in different orders. If two of
+them could interpret a URL differently, the URL is therefore rejected before it is compared.
 """
 
 import re
@@ -20,7 +20,10 @@ _URL: Final = re.compile(
     re.IGNORECASE,
 )
 _PATH: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
-"""RFC 3986, section 3.3, without extensions of clients: spaces, backslashes, letters outside of ASCII."""
+"""A path as in RFC 3986, section 3.3.
+
+Extensions of clients (spaces, backslashes, letters outside of ASCII) do not match.
+"""
 _QUERY: Final = re.compile(r"\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
 _DOTS: Final = frozenset({".", ".."})
 
@@ -31,8 +34,8 @@ class Url:
 
     Attributes:
         origin: scheme, host and port, in lower case; the port is always set.
-        path: as written; at least `/`.
-        query: as written, with its `?`; "" without one.
+        path: path as written; at least `/`.
+        query: query as written, with its `?`; "" without a query.
     """
 
     origin: tuple[str, str, int]
@@ -40,7 +43,7 @@ class Url:
     query: str
 
     def is_below(self, prefix: "Url") -> bool:
-        """Return whether the URL is the prefix, or in the folder that the prefix names."""
+        """Return whether the URL is the prefix, or is below the folder that the prefix names."""
         folder = prefix.path.rstrip("/")
         return self.origin == prefix.origin and (self.path == folder or self.path.startswith(f"{folder}/"))
 
@@ -49,7 +52,8 @@ def parse_url(text: str) -> Url:
     """Return the parts of a URL of a file: `http` or `https`, without any ambiguous part.
 
     Raises:
-        ValueError: why it is rejected, worded to follow the name of the URL.
+        ValueError: the URL is rejected. The message gives the reason and is worded to follow the name of the
+            URL.
     """
     if "\\" in text:
         raise ValueError("must have no backslash")
@@ -58,20 +62,20 @@ def parse_url(text: str) -> Url:
             "must have no spaces, control characters, or letters outside of ASCII: percent-encode them"
         )
     if "#" in text:
-        raise ValueError("must have no fragment (#): no server sees it")
+        raise ValueError("must have no fragment (#): servers do not receive it")
     authority = re.split(r"[/?]", text.partition("://")[2], maxsplit=1)[0]
     if "@" in authority:
         raise ValueError("must have no user or password: claims are readable")
-    found = _URL.fullmatch(text)
-    if found is None:
-        raise ValueError("can't be read: it must begin with http:// or https:// and a host")
-    scheme, host = found["scheme"].lower(), found["host"].lower()
-    port = int(found["port"] or _PORTS[scheme])
+    match = _URL.fullmatch(text)
+    if match is None:
+        raise ValueError("must begin with http:// or https:// and a host")
+    scheme, host = match["scheme"].lower(), match["host"].lower()
+    port = int(match["port"] or _PORTS[scheme])
     if port > 0xFFFF:
-        raise ValueError(f"can't be read: there is no port {port}")
-    path, query = found["path"] or "/", found["query"] or ""
+        raise ValueError(f"must have a port up to 65535, not {port}")
+    path, query = match["path"] or "/", match["query"] or ""
     if not _PATH.fullmatch(path) or (query and not _QUERY.fullmatch(query)):
-        raise ValueError("can't be read: a % must begin two hex digits, and other signs be percent-encoded")
+        raise ValueError("must have two hex digits after each %, and other special characters percent-encoded")
     _require_one_reading(path)
     return Url((scheme, host, port), path, query)
 
@@ -79,7 +83,7 @@ def parse_url(text: str) -> Url:
 def _require_one_reading(path: str) -> None:
     for encoded in ("%2f", "%5c", "%25"):
         if encoded in path.lower():
-            raise ValueError(f"must have no {encoded} in its path: some servers decode it, others don't")
+            raise ValueError(f"must have no {encoded} in its path: some servers decode it and others do not")
     for segment in path.split("/"):
         try:
             decoded = unquote_to_bytes(segment).decode()
@@ -89,6 +93,6 @@ def _require_one_reading(path: str) -> None:
         if any(unicodedata.category(letter) == "Cc" for letter in decoded):
             raise ValueError(f"must have no control characters: {segment}")
         if "/" in plain or "\\" in plain:
-            raise ValueError(f"must have no signs that are taken for a slash: {segment}")
+            raise ValueError(f"must have no characters that are read as a slash: {segment}")
         if plain.partition(";")[0].strip() in _DOTS:
             raise ValueError(f"must have no dot segment: {segment}")

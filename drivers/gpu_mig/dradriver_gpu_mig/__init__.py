@@ -1,7 +1,7 @@
 """DRA driver for NVIDIA GPUs: whole GPUs and their MIG partitions, over NVML.
 
-Law of this package: the size, profiles and placements of a card are read from the card and never written in
-code. Only `card` touches hardware. All other modules reach it through the names that `card` exports.
+Law of this package: the driver must read the size, profiles and placements of a card from the card, never from
+code. Only `card` touches hardware. All other modules reach the hardware through the names that `card` exports.
 
 - `driver`: `GpuDriver`, the class that the SDK calls.
 - `factory`: builds the real hardware and container edits from the settings.
@@ -14,7 +14,7 @@ code. Only `card` touches hardware. All other modules reach it through the names
 - `containers`: interface to the container edits, and its simulated implementation.
 - `card`: the hardware, real (NVML) or simulated.
 - `container`: CDI edits for real cards.
-- `health`: errors of GPUs as taints and health reports.
+- `health`: converts errors of GPUs into taints and health reports.
 - `host`: files of NVIDIA's driver on the node.
 - `instances`: creates and destroys MIG instances with crash recovery.
 - `offer`: computes the pool of devices.

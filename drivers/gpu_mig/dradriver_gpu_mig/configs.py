@@ -1,7 +1,7 @@
 """Opaque parameters of claims and device classes.
 
-The API version, kinds and field names are those of NVIDIA's own driver, so claims written for it work.
-`computeMode` is an addition.
+The API version, kinds and field names are those of NVIDIA's own driver, so claims that were written for
+NVIDIA's driver also work with this driver. `computeMode` is an additional field of this driver.
 """
 
 from typing import Annotated, Literal
@@ -46,9 +46,9 @@ class GpuSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         if self.strategy == "MPS" and self.time_slicing_config is not None:
-            raise ValueError("timeSlicingConfig is not for the strategy MPS")
+            raise ValueError("timeSlicingConfig: must not be set with the strategy MPS")
         if self.strategy == "TimeSlicing" and self.mps_config is not None:
-            raise ValueError("mpsConfig is not for the strategy TimeSlicing")
+            raise ValueError("mpsConfig: must not be set with the strategy TimeSlicing")
 
 
 class MigSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -59,7 +59,7 @@ class MigSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         if self.strategy == "TimeSlicing" and self.mps_config is not None:
-            raise ValueError("mpsConfig is not for the strategy TimeSlicing")
+            raise ValueError("mpsConfig: must not be set with the strategy TimeSlicing")
 
 
 class GpuConfig(dra.Config):

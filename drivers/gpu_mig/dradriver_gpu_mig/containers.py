@@ -1,6 +1,6 @@
 """Interface to the container edits, and the implementation for simulated cards.
 
-`container` has the real one.
+The real implementation is in `container`.
 """
 
 from typing import Final, Protocol
@@ -31,8 +31,8 @@ class Containers(Protocol):
         """Return the device nodes of a MIG device."""
 
 
-class SimulatedContainers:
-    """Device nodes without a driver, and one environment variable for each device."""
+class SimulatedContainers(Containers):
+    """Returns device nodes that have no driver, and one environment variable for each device."""
 
     def common(self, system: System) -> dra.ContainerEdits:  # noqa: ARG002 - as the real one
         """Return the control node."""

@@ -10,21 +10,21 @@ from typing import Final
 
 import dradriver as dra
 from dradriver_gpu_mig.card import (
-    CardError,
     Event,
-    Hardware,
+    GpuError,
+    GpuHardware,
     LibraryNotFoundError,
     NotSupportedError,
     VersionMismatchError,
 )
-from dradriver_gpu_mig.card.simulator import FileStore, SimulatedHardware
+from dradriver_gpu_mig.card.simulator import GpuFileStore, SimulatedGpus
 from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig
 from dradriver_gpu_mig.containers import Containers, SimulatedContainers
-from dradriver_gpu_mig.instances import State
-from dradriver_gpu_mig.node import Node
-from dradriver_gpu_mig.offer import DRIVER, non_overlapping
-from dradriver_gpu_mig.prepare import Preparing
-from dradriver_gpu_mig.settings import VARIABLE, Mode, Settings, read_settings
+from dradriver_gpu_mig.instances import RecordState
+from dradriver_gpu_mig.node import GpuNode
+from dradriver_gpu_mig.offer import DRIVER, select_non_overlapping
+from dradriver_gpu_mig.prepare import ClaimPreparer
+from dradriver_gpu_mig.settings import VARIABLE, GpuSettings, Mode, read_settings
 
 __all__ = ["GpuDriver"]
 
@@ -40,7 +40,8 @@ class GpuDriver(dra.Driver):
 
     Args:
         settings: YAML; None: the value of `$GPU_MIG_SETTINGS`.
-        hardware: the cards; None: NVML, or the simulator if it is configured or no driver is installed.
+        hardware: the cards; None: the simulator if it is configured or no NVIDIA driver is installed, else
+            NVML.
 
     Raises:
         UsageError: the settings are invalid.
@@ -50,135 +51,159 @@ class GpuDriver(dra.Driver):
     configs = (GpuConfig, MigDeviceConfig)
     rescan_seconds = 30.0
 
-    def __init__(self, settings: str | None = None, hardware: Hardware | None = None) -> None:
-        self._text = os.environ.get(VARIABLE, "") if settings is None else settings
-        read_settings(self._text, "")  # reports invalid settings before anything starts
+    def __init__(self, settings: str | None = None, hardware: GpuHardware | None = None) -> None:
+        self._settings_text = os.environ.get(VARIABLE, "") if settings is None else settings
+        read_settings(self._settings_text, "")  # reports invalid settings before anything starts
         self._hardware = hardware
-        self._node: Node | None = None
+        self._node: GpuNode | None = None
         self._containers: Containers = SimulatedContainers()
-        self._opening = asyncio.Lock()
-        self._last: dra.Pool | None = None
+        self._opening_lock = asyncio.Lock()
+        self._last_pool: dra.Pool | None = None
 
     async def discover(self) -> list[dra.Pool]:
         """Return the pool of devices that the cards offer now, with taints for their errors.
 
-        If NVIDIA's driver was replaced, the process asks for its restart.
+        If NVIDIA's driver was replaced, the SDK restarts the process.
         """
         try:
-            self._last = await (await self._opened()).discover()
+            self._last_pool = await (await self._get_node()).discover()
         except VersionMismatchError as error:
             self.restart(f"NVIDIA's driver was replaced: {error}")
             raise
-        return [self._last]
+        return [self._last_pool]
 
     async def fallback(self, dropped: Collection[str]) -> list[dra.Pool] | None:
-        """Return the last pool without the fields that the server drops.
+        """Return the last pool in a layout that does not need the fields that the API server drops.
 
-        Without counters, the pool holds no two devices that overlap.
+        If the API server drops counters, no two devices of the layout overlap.
+
+        Args:
+            dropped: names of the fields that the API server drops.
         """
-        if self._last is None:
+        if self._last_pool is None:
             return None
-        held = {record.device for record in await asyncio.to_thread((await self._opened()).record_store.all)}
-        return [non_overlapping(self._last, held, groups_only=set(dropped) == {"compatibilityGroups"})]
+        allocated = {
+            record.device for record in await asyncio.to_thread((await self._get_node()).record_store.all)
+        }
+        return [
+            select_non_overlapping(
+                self._last_pool, allocated, groups_only=set(dropped) == {"compatibilityGroups"}
+            )
+        ]
 
     async def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
-        """Create instances, switch MIG and apply the settings that the claim requests."""
-        return await Preparing(await self._opened(), self._containers).prepare(claim)
+        """Create instances, switch MIG on or off, and apply the settings that the claim requests.
+
+        Args:
+            claim: the allocated claim.
+
+        Returns:
+            The container edits and metadata of each device.
+        """
+        return await ClaimPreparer(await self._get_node(), self._containers).prepare(claim)
 
     async def unprepare(self, claim: dra.Claim) -> None:
-        """Revert everything that `prepare` did for the claim."""
-        await Preparing(await self._opened(), self._containers).unprepare(claim)
+        """Revert everything that `prepare` did for the claim.
+
+        Args:
+            claim: the claim, which no pod on this node uses any more.
+        """
+        await ClaimPreparer(await self._get_node(), self._containers).unprepare(claim)
 
     async def prepared_claims(self) -> Collection[str]:
         """Return the UIDs of claims for which an instance was created or a setting changed."""
-        records = await asyncio.to_thread((await self._opened()).record_store.all)
-        return {record.claim for record in records if record.state is not State.DESTROYING}
+        records = await asyncio.to_thread((await self._get_node()).record_store.all)
+        return {record.claim for record in records if record.state is not RecordState.DESTROYING}
 
     async def health(self) -> AsyncIterator[Iterable[dra.DeviceHealth]]:
-        """Listen to events of the cards, and yield the health of every device at least every 10 seconds."""
-        node = await self._there()
-        news: asyncio.Queue[Event] = asyncio.Queue()
-        listening = asyncio.create_task(_listen(node, news), name="events of the GPUs")
+        """Yield the health of every device after each event of the cards, and at least every 10 seconds."""
+        node = await self._wait_for_node()
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        listener = asyncio.create_task(_queue_events(node, events), name="events of the GPUs")
         try:
             while True:
-                yield node.reports()
-                if listening.done():
-                    listening.result()  # the task ends only by an error; the SDK calls health() again
+                yield node.report_health()
+                if listener.done():
+                    listener.result()  # the task ends only with an error; the SDK calls health() again
                 with suppress(TimeoutError):
-                    event = await asyncio.wait_for(news.get(), _REPORT_SECONDS)
-                    if await node.hear(event):
+                    event = await asyncio.wait_for(events.get(), _REPORT_SECONDS)
+                    if await node.handle_event(event):
                         self.rediscover()
                         continue
-                if node.unsure:
+                if node.has_unconfirmed_loss:
                     self.rediscover()
         finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
 
     async def shutdown(self) -> None:
-        """Close the cards. Instances stay."""
+        """Close the cards. The MIG instances stay."""
         if self._node is not None:
             await self._node.__aexit__(None, None, None)
 
-    async def _there(self) -> Node:
-        """Return the node as soon as cards can be opened.
+    async def _wait_for_node(self) -> GpuNode:
+        """Wait until the cards can be opened, and return the node.
 
-        `discover` reports the reason while there are none.
+        Until then, `discover` reports why the cards cannot be opened.
         """
         while True:
             try:
-                return await self._opened()
-            except CardError:
+                return await self._get_node()
+            except GpuError:
                 await asyncio.sleep(_REPORT_SECONDS)
 
-    async def _opened(self) -> Node:
-        """Return the node. The first caller opens it; if that fails, the next caller tries again."""
-        async with self._opening:
+    async def _get_node(self) -> GpuNode:
+        """Return the node. The first caller opens it; if the opening fails, the next caller tries again."""
+        async with self._opening_lock:
             if self._node is None:
-                settings = read_settings(self._text, self.node_name)
+                settings = read_settings(self._settings_text, self.node_name)
                 boot = await asyncio.to_thread(_BOOT_ID.read_text)
-                self._node = await self._open(settings, boot.strip())
+                self._node = await self._open_node(settings, boot.strip())
             return self._node
 
-    async def _open(self, settings: Settings, boot: str) -> Node:
+    async def _open_node(self, settings: GpuSettings, boot: str) -> GpuNode:
         if self._hardware is not None or self.simulate == "always":
-            return await self._started(self._hardware or self._simulated(settings), settings, boot)
+            return await self._start_node(self._hardware or self._make_simulator(settings), settings, boot)
         try:
-            # NVML's binding and the readers of the node's files, which a simulator or a check does not need.
-            from dradriver_gpu_mig.factory import real_cards  # noqa: PLC0415
+            # Imported here because a simulator or a check needs neither NVML's binding nor the code that reads
+            # the node's files.
+            from dradriver_gpu_mig.factory import make_real_gpus  # noqa: PLC0415
 
-            real, self._containers = real_cards(settings.host)
-            return await self._started(real, settings, boot)
+            hardware, self._containers = make_real_gpus(settings.host)
+            return await self._start_node(hardware, settings, boot)
         except LibraryNotFoundError:
             if self.simulate == "never":
                 raise
         self._containers = SimulatedContainers()
-        return await self._started(self._simulated(settings), settings, boot)
+        return await self._start_node(self._make_simulator(settings), settings, boot)
 
-    def _simulated(self, settings: Settings) -> SimulatedHardware:
+    def _make_simulator(self, settings: GpuSettings) -> SimulatedGpus:
         models = settings.simulator.models
-        _log.warning("there is no card here: simulating %s", ", ".join(models))
-        store = FileStore(self.data_dir / "simulated-cards.json")
-        return SimulatedHardware(models, store=store, node=self.node_name, mig=settings.simulator.mig)
+        _log.warning("no GPU is available on this node: simulating %s", ", ".join(models))
+        store = GpuFileStore(self.data_dir / "simulated-cards.json")
+        return SimulatedGpus(models, store=store, node=self.node_name, mig=settings.simulator.mig)
 
-    async def _started(self, hardware: Hardware, settings: Settings, boot: str) -> Node:
-        simulated = isinstance(hardware, SimulatedHardware)
+    async def _start_node(self, hardware: GpuHardware, settings: GpuSettings, boot: str) -> GpuNode:
+        simulated = isinstance(hardware, SimulatedGpus)
         mode = settings.mode or (Mode.DYNAMIC if simulated else Mode.STATIC)
-        node = Node(hardware, settings, mode, self.data_dir, boot)
+        node = GpuNode(hardware, settings, mode, self.data_dir, boot)
         await node.__aenter__()
         return node
 
 
-async def _listen(node: Node, news: asyncio.Queue[Event]) -> None:
-    """Put all events into a queue. If no GPU supports events, try again: one that does may be added later."""
-    deaf = False
+async def _queue_events(node: GpuNode, events: asyncio.Queue[Event]) -> None:
+    """Put all events into a queue. If no GPU supports events, try again: such a GPU may be added later."""
+    is_unsupported_logged = False
     while True:
         try:
             async for event in node.cards.events():
-                deaf = False
-                news.put_nowait(event)
+                is_unsupported_logged = False
+                events.put_nowait(event)
         except NotSupportedError as error:
-            if not deaf:
-                _log.info("no GPU of this node tells events, errors show when it is lost: %s", error)
-            deaf = True
+            if not is_unsupported_logged:
+                _log.info(
+                    "no GPU of this node supports events, so of all errors only a lost GPU is detected: %s",
+                    error,
+                )
+            is_unsupported_logged = True
         await asyncio.sleep(_REPORT_SECONDS)

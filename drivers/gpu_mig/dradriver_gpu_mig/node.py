@@ -10,35 +10,48 @@ from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from dradriver_gpu_mig.card import CardError, Cards, Event, EventKind, Hardware, ResetRequiredError
+from dradriver_gpu_mig.card import Event, EventKind, GpuCards, GpuError, GpuHardware, ResetRequiredError
 from dradriver_gpu_mig.health import (
-    LOOKS,
+    READS_UNTIL_LOST,
     Finding,
-    count_losses,
-    found_in,
-    gone,
-    lost,
-    read_notes,
-    reports,
-    reset_required,
-    says_lost,
-    still_true,
-    taints,
-    with_news,
-    write_notes,
+    add_finding,
+    classify_event,
+    compute_taints,
+    count_lost_reads,
+    drop_ended,
+    find_missing_device,
+    is_lost_error,
+    make_lost_finding,
+    make_reset_finding,
+    read_findings,
+    report_health,
+    write_findings,
 )
-from dradriver_gpu_mig.instances import InstanceReconciler, Place, Record, RecordStore, State
-from dradriver_gpu_mig.offer import Marks, Offer, ambiguous, named, offers, pool
-from dradriver_gpu_mig.settings import Mode, Settings
-from dradriver_gpu_mig.snapshot import Card, Instance, Survey, look, look_at
+from dradriver_gpu_mig.instances import (
+    DeviceRecord,
+    InstanceReconciler,
+    ProfilePlacement,
+    RecordState,
+    RecordStore,
+)
+from dradriver_gpu_mig.offer import (
+    GpuOffer,
+    PoolFacts,
+    build_pool,
+    find_ambiguous_profiles,
+    find_offer,
+    list_offers,
+)
+from dradriver_gpu_mig.settings import GpuSettings, Mode
+from dradriver_gpu_mig.snapshot import GpuCard, MigInstance, NodeSnapshot, read_gpu, read_node
 
-__all__ = ["Node"]
+__all__ = ["GpuNode"]
 
 _log: Final = logging.getLogger(__name__)
 
 
-class Node:
-    """The GPUs of one node: `async with Node(...)`.
+class GpuNode:
+    """The GPUs of one node: `async with GpuNode(...)`.
 
     Args:
         hardware: the cards.
@@ -48,171 +61,192 @@ class Node:
         boot: ID of the boot.
     """
 
-    def __init__(self, hardware: Hardware, settings: Settings, mode: Mode, folder: Path, boot: str) -> None:
-        self.cards = Cards(hardware)
+    def __init__(
+        self, hardware: GpuHardware, settings: GpuSettings, mode: Mode, folder: Path, boot: str
+    ) -> None:
+        self.cards = GpuCards(hardware)
         self.record_store = RecordStore(folder / "devices", boot)
         self.reconciler = InstanceReconciler(self.cards, self.record_store)
         self.settings = settings
         self._mode = mode
-        self._notes, self._boot = folder / "findings.json", boot
+        self._findings_path, self._boot = folder / "findings.json", boot
         self._findings: list[Finding] = []
-        self._gone: list[Finding] = []
-        self._known: dict[str, Card] = {}
-        self._offered: dict[str, Offer] = {}
-        self._losses: dict[str, int] = {}
-        self._refusals: Mapping[str, CardError] = {}
-        self._writing = asyncio.Lock()
+        self._missing_devices: list[Finding] = []
+        self._known_cards: dict[str, GpuCard] = {}
+        self._offers_by_name: dict[str, GpuOffer] = {}
+        self._lost_reads: dict[str, int] = {}
+        self._read_errors: Mapping[str, GpuError] = {}
+        self._write_lock = asyncio.Lock()
         self._stack = AsyncExitStack()
 
-    async def __aenter__(self) -> "Node":
-        self._findings = await asyncio.to_thread(read_notes, self._notes, self._boot)
+    async def __aenter__(self) -> "GpuNode":
+        self._findings = await asyncio.to_thread(read_findings, self._findings_path, self._boot)
         await self._stack.enter_async_context(self.cards)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def find(self, device: str) -> Offer | None:
-        """Return a device if the node can offer it now, else None. The cards are read again.
+    async def find(self, device: str) -> GpuOffer | None:
+        """Read the cards, and return the device with this name if the node can offer it now, else None.
 
         Raises:
-            CardError: the device's GPU exists but cannot be read.
+            GpuError: the device's GPU exists but cannot be read.
         """
-        known = self._known
-        survey = await self.cards.call(lambda hardware: look(hardware, known))
-        offered = self._offered.get(device)
-        refusal = survey.refusals.get(offered.card.gpu.uuid) if offered is not None else None
-        if refusal is not None and not says_lost(refusal):
-            raise refusal
-        there = (offer for card in survey.cards.values() for offer in self._offers(card))
-        return next((offer for offer in there if offer.name == device), None)
+        known = self._known_cards
+        snapshot = await self.cards.call(lambda hardware: read_node(hardware, known))
+        offered = self._offers_by_name.get(device)
+        error = snapshot.errors.get(offered.card.gpu.uuid) if offered is not None else None
+        if error is not None and not is_lost_error(error):
+            raise error
+        offers = (offer for card in snapshot.cards.values() for offer in self._list_offers(card))
+        return next((offer for offer in offers if offer.name == device), None)
 
     async def discover(self) -> dra.Pool:
-        """Return the pool of devices now. Incomplete instances are destroyed first, and all cards are read."""
+        """Destroy incomplete instances, read all cards, and return the present pool of devices."""
         await self.reconciler.recover()
         before = await asyncio.to_thread(self.record_store.all)
-        known = self._known
-        survey = await self.cards.call(lambda hardware: look(hardware, known))
+        known = self._known_cards
+        snapshot = await self.cards.call(lambda hardware: read_node(hardware, known))
         after = await asyncio.to_thread(self.record_store.all)
-        await self._learn(survey)
-        # A record added or removed during the look marks neither a foreign instance nor a missing one.
-        ours = {(each.gpu, each.place) for each in (*before, *after)}
+        await self._apply_snapshot(snapshot)
+        # If a record was added or removed during the read, its instance counts neither as foreign nor as
+        # missing.
+        recorded = {(each.gpu, each.instance) for each in (*before, *after)}
         foreign = {
-            uuid: [i.gpu_instance for i in card.instances if (uuid, _place(i)) not in ours]
-            for uuid, card in self._known.items()
+            uuid: [i.gpu_instance for i in card.instances if (uuid, _to_profile_placement(i)) not in recorded]
+            for uuid, card in self._known_cards.items()
         }
-        offered = [offer for card in self._known.values() for offer in self._offers(card)]
-        missed = list(self._missed([record for record in after if record in before], survey))
-        self._gone = [finding for _, finding in missed]
-        self._offered = {offer.name: offer for offer in offered}
-        for offer, _ in missed:
-            self._offered.setdefault(offer.name, offer)
-        by_gpu: dict[str, list[Offer]] = defaultdict(list)
-        for offer in self._offered.values():
+        offers = [offer for card in self._known_cards.values() for offer in self._list_offers(card)]
+        missing = list(self._find_missing_devices([record for record in after if record in before], snapshot))
+        self._missing_devices = [finding for _, finding in missing]
+        self._offers_by_name = {offer.name: offer for offer in offers}
+        for offer, _ in missing:
+            self._offers_by_name.setdefault(offer.name, offer)
+        by_gpu: dict[str, list[GpuOffer]] = defaultdict(list)
+        for offer in self._offers_by_name.values():
             by_gpu[offer.card.gpu.uuid].append(offer)
-        marks = Marks(taints(self._wrong(), self._offered.values()), foreign)
-        return pool(by_gpu, survey.system, marks)
+        facts = PoolFacts(compute_taints(self._list_findings(), self._offers_by_name.values()), foreign)
+        return build_pool(by_gpu, snapshot.system, facts)
 
-    async def hear(self, event: Event) -> bool:
-        """Record the finding that an event means for devices.
+    async def handle_event(self, event: Event) -> bool:
+        """Record the finding for an event.
 
         Returns:
-            Whether the devices have to be discovered again. It is False for faults of programs, which can come
-            by the hundred.
+            Whether the devices must be discovered again. False for XIDs that programs cause, because there may
+            be hundreds of these XIDs.
         """
         now = time.time()
-        if found_in(event, None, self.settings, now) is None:
+        if classify_event(event, None, self.settings, now) is None:
             return event.kind in {EventKind.GPU_LOST, EventKind.MIG_CHANGED}
-        finding = found_in(event, await self._card_of(event), self.settings, now)
+        finding = classify_event(event, await self._read_card_of(event), self.settings, now)
         if finding is not None:
             _log.warning("%s: taint %s, effect %s", finding.message, finding.key, finding.effect)
-            await self._keep(with_news(self._findings, finding))
+            await self._store_findings(add_finding(self._findings, finding))
         return finding is not None
 
-    async def _card_of(self, event: Event) -> Card | None:
+    async def _read_card_of(self, event: Event) -> GpuCard | None:
         """Return the GPU of an event.
 
-        For an error of an instance the GPU is read now: the instance may be newer than the last look.
+        If the event is an error of an instance, the GPU is read now, because the instance may be newer than the
+        last read.
         """
-        known = self._known.get(event.gpu)
+        known = self._known_cards.get(event.gpu)
         if known is None or event.gpu_instance is None:
             return known
         try:
-            return await self.cards.call(lambda hardware: look_at(hardware, known.gpu, known))
-        except CardError:
-            return known  # the next look reports why it does not answer
+            return await self.cards.call(lambda hardware: read_gpu(hardware, known.gpu, known))
+        except GpuError:
+            return known  # the next read logs the error
 
-    def reports(self) -> Sequence[dra.DeviceHealth]:
+    def report_health(self) -> Sequence[dra.DeviceHealth]:
         """Return the health of every device of the last discovery."""
-        return reports(self._wrong(), self._offered.values(), self._refusals)
+        return report_health(self._list_findings(), self._offers_by_name.values(), self._read_errors)
 
     @property
-    def unsure(self) -> bool:
-        """Whether a GPU was found lost and another look has to confirm it."""
-        return any(count < LOOKS for count in self._losses.values())
+    def has_unconfirmed_loss(self) -> bool:
+        """Whether a read found a GPU lost, and another read must confirm the loss."""
+        return any(count < READS_UNTIL_LOST for count in self._lost_reads.values())
 
-    def _missed(self, held: Iterable[Record], survey: Survey) -> Iterator[tuple[Offer, Finding]]:
-        """Yield allocated devices that no longer exist. They stay published so that their taint is visible."""
-        for record in held:
-            card = survey.cards.get(record.gpu)
-            if card is not None and record.state is State.READY:
-                offer = named(card, self._mode, record.device)
-                if offer is not None and (finding := gone(offer)) is not None:
+    def _find_missing_devices(
+        self, records: Iterable[DeviceRecord], snapshot: NodeSnapshot
+    ) -> Iterator[tuple[GpuOffer, Finding]]:
+        """Yield allocated devices that no longer exist.
+
+        These devices stay published, so that their taint is visible.
+        """
+        for record in records:
+            card = snapshot.cards.get(record.gpu)
+            if card is not None and record.state is RecordState.READY:
+                offer = find_offer(card, self._mode, record.device)
+                if offer is not None and (finding := find_missing_device(offer)) is not None:
                     yield offer, finding
 
-    def _offers(self, card: Card) -> list[Offer]:
-        return offers(card, self._mode, self.settings.mig_switching)
+    def _list_offers(self, card: GpuCard) -> list[GpuOffer]:
+        return list_offers(card, self._mode, self.settings.mig_switching)
 
-    def _wrong(self) -> list[Finding]:
-        sick = {uuid for uuid, card in self._known.items() if card.needs_reset}
-        sick |= {uuid for uuid, error in self._refusals.items() if isinstance(error, ResetRequiredError)}
-        return [*self._findings, *self._gone, *map(reset_required, sorted(sick)), *map(lost, self._lost)]
+    def _list_findings(self) -> list[Finding]:
+        need_reset = {uuid for uuid, card in self._known_cards.items() if card.needs_reset}
+        need_reset |= {
+            uuid for uuid, error in self._read_errors.items() if isinstance(error, ResetRequiredError)
+        }
+        return [
+            *self._findings,
+            *self._missing_devices,
+            *map(make_reset_finding, sorted(need_reset)),
+            *map(make_lost_finding, self._lost_gpus),
+        ]
 
     @property
-    def _lost(self) -> list[str]:
-        return sorted(gpu for gpu, count in self._losses.items() if count == LOOKS)
+    def _lost_gpus(self) -> list[str]:
+        return sorted(gpu for gpu, count in self._lost_reads.items() if count == READS_UNTIL_LOST)
 
-    async def _learn(self, survey: Survey) -> None:
-        """Take over a survey. A GPU that does not answer stays published unchanged; a lost GPU gets a taint."""
-        before = self._lost
-        self._losses = count_losses(self._losses, survey)
-        self._tell(survey)
-        for gpu in self._lost:
+    async def _apply_snapshot(self, snapshot: NodeSnapshot) -> None:
+        """Use a new snapshot.
+
+        If a GPU does not answer, it stays published unchanged; a lost GPU gets a taint.
+        """
+        before = self._lost_gpus
+        self._lost_reads = count_lost_reads(self._lost_reads, snapshot)
+        self._log_changes(snapshot)
+        for gpu in self._lost_gpus:
             if gpu not in before:
                 _log.error("%s is lost", gpu)
-        back = set(before).difference(self._lost)
-        for gpu in sorted(back):
-            _log.warning("%s is back: what was wrong with it is over", gpu)
-        self._known = {**self._known, **survey.cards}
-        await self._keep(still_true(self._findings, back, survey.cards, self.settings, time.time()))
+        recovered = set(before).difference(self._lost_gpus)
+        for gpu in sorted(recovered):
+            _log.warning("%s is back, its findings are removed", gpu)
+        self._known_cards = {**self._known_cards, **snapshot.cards}
+        await self._store_findings(
+            drop_ended(self._findings, recovered, snapshot.cards, self.settings, time.time())
+        )
 
-    def _tell(self, survey: Survey) -> None:
-        """Log the GPUs that do not answer and those that answer again: each change once, not at every look."""
-        for gpu, error in survey.refusals.items():
-            told = self._refusals.get(gpu)
-            if told is None or (type(told), told.code) != (type(error), error.code):
-                _log.warning("%s can't be looked at, it is taken to be as it was: %s", gpu, error)
-        for gpu in sorted(self._refusals.keys() & survey.cards.keys()):
+    def _log_changes(self, snapshot: NodeSnapshot) -> None:
+        """Log each change once: GPUs that no longer answer, and GPUs that answer again."""
+        for gpu, error in snapshot.errors.items():
+            previous = self._read_errors.get(gpu)
+            if previous is None or (type(previous), previous.code) != (type(error), error.code):
+                _log.warning("%s cannot be read, its devices stay as they are: %s", gpu, error)
+        for gpu in sorted(self._read_errors.keys() & snapshot.cards.keys()):
             _log.warning("%s answers again", gpu)
-        self._refusals = survey.refusals
-        for gpu, card in survey.cards.items():
-            if card.profiles == (self._known[gpu].profiles if gpu in self._known else ()):
+        self._read_errors = snapshot.errors
+        for gpu, card in snapshot.cards.items():
+            if card.profiles == (self._known_cards[gpu].profiles if gpu in self._known_cards else ()):
                 continue
-            for label, numbers in ambiguous(card).items():
+            for label, numbers in find_ambiguous_profiles(card).items():
                 ids = ", ".join(map(str, numbers))
                 _log.error(
-                    "%s: profiles %s are not offered: devices of all of them would be called %s",
+                    "%s: profiles %s are not offered: their devices would have the same name %s",
                     gpu,
                     ids,
                     label,
                 )
 
-    async def _keep(self, findings: list[Finding]) -> None:
+    async def _store_findings(self, findings: list[Finding]) -> None:
         if findings != self._findings:
             self._findings = findings
-            async with self._writing:  # writes the newest findings, never older ones
-                await asyncio.to_thread(write_notes, self._notes, self._boot, self._findings)
+            async with self._write_lock:  # writes the newest findings, never older ones
+                await asyncio.to_thread(write_findings, self._findings_path, self._boot, self._findings)
 
 
-def _place(instance: Instance) -> Place:
-    return Place(instance.gpu_instance.profile_id, instance.gpu_instance.placement)
+def _to_profile_placement(instance: MigInstance) -> ProfilePlacement:
+    return ProfilePlacement(instance.gpu_instance.profile_id, instance.gpu_instance.placement)

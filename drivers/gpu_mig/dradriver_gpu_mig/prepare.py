@@ -1,8 +1,9 @@
 """Prepares and unprepares claims, device by device.
 
-Each change to a card is recorded before it is made, and it is reverted from the record. Both operations can
-therefore be repeated after a crash at any point. Instances follow the table in `instances.steps`. Settings of a
-GPU are idempotent: setting or restoring them twice has the same result as once.
+Each change to a card is recorded before it is made. Unprepare reads the record to revert the change. Prepare
+and unprepare can therefore be repeated after a crash at any point. Instances are created and destroyed
+according to the table in `instances.steps`. Settings of a GPU are idempotent: setting or restoring them twice
+has the same result as doing so once.
 """
 
 import asyncio
@@ -15,28 +16,34 @@ import msgspec
 
 import dradriver as dra
 from dradriver_gpu_mig.card import (
-    CardError,
+    GpuError,
+    GpuHardware,
     GpuLostError,
-    Hardware,
     InvalidArgumentError,
     MigDevice,
     NotSupportedError,
 )
 from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig
 from dradriver_gpu_mig.containers import Containers
-from dradriver_gpu_mig.instances import Place, Record, State
-from dradriver_gpu_mig.node import Node
-from dradriver_gpu_mig.offer import Kind, Offer
-from dradriver_gpu_mig.sharing import apply, checked, mps_edits, requested_sharing, restore
+from dradriver_gpu_mig.instances import DeviceRecord, ProfilePlacement, RecordState
+from dradriver_gpu_mig.node import GpuNode
+from dradriver_gpu_mig.offer import GpuDeviceKind, GpuOffer
+from dradriver_gpu_mig.sharing import (
+    apply_sharing,
+    make_mps_edits,
+    read_sharing,
+    restore_sharing,
+    select_config,
+)
 
-__all__ = ["Preparing"]
+__all__ = ["ClaimPreparer"]
 
 _log: Final = logging.getLogger(__name__)
 
 _Config = GpuConfig | MigDeviceConfig | None
 
 
-class Preparing:
+class ClaimPreparer:
     """Prepares claims on a node.
 
     Args:
@@ -44,7 +51,7 @@ class Preparing:
         containers: source of the container edits.
     """
 
-    def __init__(self, node: Node, containers: Containers) -> None:
+    def __init__(self, node: GpuNode, containers: Containers) -> None:
         self._node = node
         self._containers = containers
 
@@ -54,58 +61,62 @@ class Preparing:
         If the process dies, the next prepare or unprepare continues from the records.
 
         Raises:
-            DraError: a device does not exist, is in use, or the card rejects a call. Devices that were prepared
-                before it stay prepared for the next prepare or unprepare.
+            DraError: a device does not exist or is in use, or the card rejects a call. Devices that were
+                prepared before the error stay prepared for the next prepare or unprepare.
         """
         return {device: await self._prepare(claim, device) for device in claim.devices}
 
     async def unprepare(self, claim: dra.Claim) -> None:
         """Revert everything that is recorded for the claim.
 
-        All devices are reverted at once, so waits for instances in use overlap.
+        All devices are reverted concurrently, so the waits for instances in use overlap.
 
         Raises:
             DraError: the disk is full, or the card rejects a call, for example because a process uses an
-                instance (InUseError). All other devices are reverted nevertheless.
+                instance (InUseError). All other devices are still reverted.
         """
         records = await asyncio.to_thread(self._node.record_store.all)
-        ours = (self._take_back(record) for record in records if record.claim == claim.uid)
-        for answer in await asyncio.gather(*ours, return_exceptions=True):
+        reverts = (self._unprepare(record) for record in records if record.claim == claim.uid)
+        for answer in await asyncio.gather(*reverts, return_exceptions=True):
             if answer is not None:
                 raise answer
 
     async def _prepare(self, claim: dra.Claim, device: dra.AllocatedDevice) -> dra.PreparedDevice:
         offer = await self._node.find(device.name)
         if device.admin_access:
-            return await self._only_shown(offer)
+            return await self._prepare_admin_access(offer)
         if offer is None:
-            raise dra.DraError(f"{device.name} is not there any more, or not in the node's present mode")
-        whole = offer.kind is Kind.WHOLE
-        config = checked(device, whole=whole)
+            raise dra.DraError(
+                f"device {device.name} no longer exists, or the node does not offer it in its present mode"
+            )
+        is_whole_gpu = offer.kind is GpuDeviceKind.GPU
+        config = select_config(device, is_whole_gpu=is_whole_gpu)
         settings = self._node.settings
-        shared = await asyncio.to_thread(mps_edits, config, settings.mps, Path(settings.host.root))
-        record = Record(device=device.name, claim=claim.uid, gpu=offer.card.gpu.uuid, place=_place(offer))
-        await self._switch(record, offer, divided=not whole)
-        if offer.kind is Kind.PLACE:
-            mig: MigDevice | None = await self._node.reconciler.make(record)
+        mps = await asyncio.to_thread(make_mps_edits, config, settings.mps, Path(settings.host.root))
+        record = DeviceRecord(
+            device=device.name, claim=claim.uid, gpu=offer.card.gpu.uuid, instance=_to_profile_placement(offer)
+        )
+        await self._switch_mig(record, offer, enabled=not is_whole_gpu)
+        if offer.kind is GpuDeviceKind.DYNAMIC_MIG:
+            mig: MigDevice | None = await self._node.reconciler.create(record)
         else:
             mig = offer.mig
-            await self._set(record, config)
-        return await self._answer(offer, mig, shared)
+            await self._apply_settings(record, config)
+        return await self._make_result(offer, mig, mps)
 
-    async def _only_shown(self, offer: Offer | None) -> dra.PreparedDevice:
-        """Return the existing device for admin access. Nothing is created for it."""
+    async def _prepare_admin_access(self, offer: GpuOffer | None) -> dra.PreparedDevice:
+        """Return the existing device for admin access. No instance is created."""
         if offer is None:
             return dra.PreparedDevice()
-        place = _place(offer)
-        there = offer.card.at(place.profile, place.placement) if place else None
-        mig = offer.mig or (there.whole if there else None)
-        if mig is None and offer.kind is not Kind.WHOLE:
+        key = _to_profile_placement(offer)
+        instance = offer.card.find_instance_at(key.profile, key.placement) if key else None
+        mig = offer.mig or (instance.full_mig_device if instance else None)
+        if mig is None and offer.kind is not GpuDeviceKind.GPU:
             return dra.PreparedDevice()
-        return await self._answer(offer, mig, dra.ContainerEdits())
+        return await self._make_result(offer, mig, dra.ContainerEdits())
 
-    async def _answer(
-        self, offer: Offer, mig: MigDevice | None, shared: dra.ContainerEdits
+    async def _make_result(
+        self, offer: GpuOffer, mig: MigDevice | None, mps: dra.ContainerEdits
     ) -> dra.PreparedDevice:
         uuid = offer.card.gpu.uuid
         # The GPU is read again because its minor number may change when MIG is switched.
@@ -113,92 +124,96 @@ class Preparing:
 
         def edits() -> dra.ContainerEdits:
             own = self._containers.mig(gpu, mig) if mig else self._containers.gpu(gpu)
-            return self._containers.common(system) | own | shared
+            return self._containers.common(system) | own | mps
 
-        told = {"uuid": mig.uuid, "parentUUID": uuid} if mig else {"uuid": uuid}
+        metadata = {"uuid": mig.uuid, "parentUUID": uuid} if mig else {"uuid": uuid}
         if offer.profile is not None:
-            told["profile"] = offer.profile.name
-        return dra.PreparedDevice(await asyncio.to_thread(edits), metadata=told, data=told)
+            metadata["profile"] = offer.profile.name
+        return dra.PreparedDevice(await asyncio.to_thread(edits), metadata=metadata, data=metadata)
 
     # --- MIG mode -------------------------------------------------------------------------------
 
-    async def _switch(self, record: Record, offer: Offer, *, divided: bool) -> None:
-        if offer.card.divided is divided:
+    async def _switch_mig(self, record: DeviceRecord, offer: GpuOffer, *, enabled: bool) -> None:
+        if offer.card.mig_enabled is enabled:
             return
         records = await asyncio.to_thread(self._node.record_store.all)
-        others = sorted(
+        devices_in_use = sorted(
             {each.device for each in records if each.gpu == record.gpu and each.claim != record.claim}
         )
-        await self._node.cards.call(lambda hardware: _switch(hardware, record.gpu, others, divided=divided))
+        await self._node.cards.call(
+            lambda hardware: _switch_mig(hardware, record.gpu, devices_in_use, enabled=enabled)
+        )
 
     # --- settings of a GPU ----------------------------------------------------------------------
 
-    async def _set(self, record: Record, config: _Config) -> None:
-        mode, time_slice = requested_sharing(config)
+    async def _apply_settings(self, record: DeviceRecord, config: _Config) -> None:
+        mode, time_slice = read_sharing(config)
         record_store, gpu = self._node.record_store, record.gpu
-        kept = await asyncio.to_thread(record_store.get, record.device)
-        if kept is not None and kept.claim != record.claim:
-            raise dra.DraError(f"{record.device} is in use by the claim with UID {kept.claim}")
-        if kept is None:
-            before = await self._node.cards.call(lambda hardware: hardware.compute_mode(gpu)) if mode else None
+        stored = await asyncio.to_thread(record_store.get, record.device)
+        if stored is not None and stored.claim != record.claim:
+            raise dra.DraError(f"device {record.device} is in use by the claim with UID {stored.claim}")
+        if stored is None:
+            compute_mode = (
+                await self._node.cards.call(lambda hardware: hardware.compute_mode(gpu)) if mode else None
+            )
             ready = msgspec.structs.replace(
                 record,
-                state=State.READY,
+                state=RecordState.READY,
                 boot=record_store.boot,
-                compute_mode=before,
+                compute_mode=compute_mode,
                 time_slice=time_slice is not None,
             )
             await asyncio.to_thread(record_store.put, ready)
-        await self._node.cards.call(lambda hardware: apply(hardware, gpu, mode, time_slice))
+        await self._node.cards.call(lambda hardware: apply_sharing(hardware, gpu, mode, time_slice))
 
-    async def _take_back(self, record: Record) -> None:
-        if record.place is not None:
-            await self._node.reconciler.remove(record, self._node.settings.destroy_seconds)
+    async def _unprepare(self, record: DeviceRecord) -> None:
+        if record.instance is not None:
+            await self._node.reconciler.destroy(record, self._node.settings.destroy_seconds)
             return
         try:
-            await self._node.cards.call(lambda hardware: restore(hardware, record))
+            await self._node.cards.call(lambda hardware: restore_sharing(hardware, record))
         except (GpuLostError, InvalidArgumentError, NotSupportedError) as error:
-            # The GPU is gone or does not support the setting. This must not keep a pod from ending.
-            _log.warning("the settings of %s are not restored: %s", record.gpu, error)
-        await asyncio.to_thread(self._node.record_store.drop, record.device)
+            # The GPU is gone or does not support the setting. This must not prevent a pod from ending.
+            _log.warning("%s: its settings are not restored: %s", record.gpu, error)
+        await asyncio.to_thread(self._node.record_store.delete, record.device)
 
 
-def _place(offer: Offer) -> Place | None:
-    if offer.kind is not Kind.PLACE or offer.profile is None or offer.placement is None:
+def _to_profile_placement(offer: GpuOffer) -> ProfilePlacement | None:
+    if offer.kind is not GpuDeviceKind.DYNAMIC_MIG or offer.profile is None or offer.placement is None:
         return None
-    return Place(offer.profile.id, offer.placement)
+    return ProfilePlacement(offer.profile.id, offer.placement)
 
 
 # The function below runs on the hardware's thread.
 
 
-def _switch(hardware: Hardware, uuid: str, others: Sequence[str], *, divided: bool) -> None:
-    """Switch MIG on an unused GPU.
+def _switch_mig(hardware: GpuHardware, uuid: str, devices_in_use: Sequence[str], *, enabled: bool) -> None:
+    """Turn MIG on or off on an unused GPU.
 
-    The checks and the switch are one call, so that no other call runs between them.
+    The checks and the switch run in one call on the hardware's thread, so no other call runs between them.
 
     Args:
         hardware: the cards.
         uuid: the GPU.
-        others: names of its devices that other claims have.
-        divided: whether MIG has to be on.
+        devices_in_use: names of the GPU's devices that other claims have.
+        enabled: whether MIG must be on.
 
     Raises:
-        DraError: the GPU is in use, or it switches MIG only after a reset.
+        DraError: the GPU is in use, or the GPU switches MIG only after a reset.
     """
-    word = "on" if divided else "off"
+    state = "on" if enabled else "off"
     mig = hardware.gpu(uuid).mig
-    if mig is not None and mig.current is divided:
-        return  # another claim has switched it since the cards were read
-    if others:
-        used = ", ".join(others)
-        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: other claims have {used}")
+    if mig is not None and mig.current is enabled:
+        return  # another claim has switched MIG since the cards were read
+    if devices_in_use:
+        devices = ", ".join(devices_in_use)
+        raise dra.DraError(f"{uuid}: MIG cannot be switched {state}: other claims have {devices}")
     if hardware.gpu_instances(uuid):
-        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: it has instances that others made")
-    if users := hardware.processes(uuid):
-        pids = ", ".join(str(user.pid) for user in users)
-        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: processes {pids} use it")
-    mode = hardware.set_mig_mode(uuid, enabled=divided)
-    if mode.current is not divided:
-        hardware.set_mig_mode(uuid, enabled=not divided)  # otherwise the next reset would switch it
-        raise CardError(f"MIG can't be switched {word} on {uuid} without a reset of the GPU")
+        raise dra.DraError(f"{uuid}: MIG cannot be switched {state}: it has instances of other programs")
+    if processes := hardware.processes(uuid):
+        pids = ", ".join(str(user.pid) for user in processes)
+        raise dra.DraError(f"{uuid}: MIG cannot be switched {state}: processes {pids} use it")
+    mode = hardware.set_mig_mode(uuid, enabled=enabled)
+    if mode.current is not enabled:
+        hardware.set_mig_mode(uuid, enabled=not enabled)  # otherwise the next reset would switch it
+        raise GpuError(f"{uuid}: MIG cannot be switched {state} without a reset of the GPU")

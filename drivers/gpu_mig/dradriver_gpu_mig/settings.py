@@ -1,4 +1,6 @@
-"""Operator settings: YAML in `$GPU_MIG_SETTINGS`, for all nodes with exceptions by node name.
+"""Operator settings: YAML in `$GPU_MIG_SETTINGS`. They apply to all nodes, with exceptions by node name.
+
+In this example, nodes whose names start with `old-` use the mode `static`, and all others use `dynamic`:
 
 mode: dynamic
 nodes:
@@ -16,14 +18,24 @@ import yaml
 
 import dradriver as dra
 
-__all__ = ["VARIABLE", "Effect", "Host", "Mode", "Mps", "Settings", "Simulator", "Switching", "read_settings"]
+__all__ = [
+    "VARIABLE",
+    "Effect",
+    "GpuSettings",
+    "HostSettings",
+    "MigSwitching",
+    "Mode",
+    "MpsSettings",
+    "SimulatorSettings",
+    "read_settings",
+]
 
 _T = TypeVar("_T")
 
 VARIABLE: Final = "GPU_MIG_SETTINGS"
 
 Effect: TypeAlias = Literal["Ignore", "None", "NoSchedule", "NoExecute"]
-"""Effect of an error on a device: `Ignore` does nothing, the others are effects of a taint."""
+"""Effect of an error on a device: `Ignore` does nothing; the other values are effects of a taint."""
 
 
 class Mode(enum.Enum):
@@ -34,7 +46,7 @@ class Mode(enum.Enum):
     WHOLE = "whole"
 
 
-class Switching(enum.Enum):
+class MigSwitching(enum.Enum):
     """Whether MIG may be switched on and off."""
 
     NEVER = "never"
@@ -45,27 +57,30 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
     pass
 
 
-class Mps(_Strict, frozen=True):
+class MpsSettings(_Strict, frozen=True):
     """An MPS control daemon that runs on the node.
 
     Attributes:
-        pipe_directory: its `CUDA_MPS_PIPE_DIRECTORY`, as the container runtime sees it.
+        pipe_directory: the daemon's `CUDA_MPS_PIPE_DIRECTORY`, as the container runtime sees it.
     """
 
     pipe_directory: Annotated[str, msgspec.Meta(pattern="^/")] = "/tmp/nvidia-mps"  # noqa: S108 - the daemon's own default
 
 
-class Host(_Strict, frozen=True):
+class HostSettings(_Strict, frozen=True):
     """Paths of the node's files. The defaults are for a driver that is installed on the node itself.
 
     Attributes:
-        root: root of the node, as this process sees it. The MPS control daemon is looked for below it.
+        root: root of the node, as this process sees it. The driver searches for the MPS control daemon below
+            this folder.
         driver_root: folder below which NVIDIA's driver is installed, as this process sees it.
-        driver_root_on_host: the same, as the container runtime sees it.
-        dev, proc, sysfs: those of the node, as this process sees them.
+        driver_root_on_host: the same folder, as the container runtime sees it.
+        dev, proc, sysfs: the node's folders /dev, /proc and /sys, as this process sees them.
         cdi: folders of CDI specs, as this process sees them. The container toolkit's own spec may be there.
-        hook: `nvidia-cdi-hook`, as the container runtime sees it; None: the one below `driver_root`, if any.
-        library: libnvidia-ml.so.1; None: the one below `driver_root`, or the one that the dynamic linker finds.
+        hook: `nvidia-cdi-hook`, as the container runtime sees it; None: the hook below `driver_root`, if it is
+            installed there.
+        library: libnvidia-ml.so.1; None: the library below `driver_root`, or the library that the dynamic
+            linker finds.
     """
 
     root: str = "/"
@@ -79,50 +94,50 @@ class Host(_Strict, frozen=True):
     library: str | None = None
 
 
-class Simulator(_Strict, frozen=True):
+class SimulatorSettings(_Strict, frozen=True):
     """GPUs that are simulated on a node without a card.
 
     Attributes:
-        models: for each GPU one name from the simulator's catalog.
-        mig: whether MIG is on at first.
+        models: the model of each GPU, as a name in the simulator's catalog.
+        mig: whether MIG is initially on.
     """
 
     models: tuple[str, ...] = ("a100-40", "a100-40")
     mig: bool = True
 
 
-class Settings(_Strict, frozen=True):
-    """The settings of one node; `docs/drivers/gpu-mig.md` explains each.
+class GpuSettings(_Strict, frozen=True):
+    """The settings of one node; `docs/drivers/gpu-mig.md` explains each setting.
 
     Attributes:
-        mode: kind of devices that the node offers; None: static on real cards, dynamic on simulated ones.
-        mig_switching: whether `prepare` may switch MIG on idle GPUs.
-        xids: effects of single XIDs, which override the defaults.
+        mode: kind of devices that the node offers; None: static on real cards, dynamic on simulated cards.
+        mig_switching: whether `prepare` may turn MIG on or off on idle GPUs.
+        xids: effects of individual XIDs, which override the default effects.
         double_bit_ecc: effect of memory errors that were not corrected.
-        recover_seconds: seconds without another error after which a device is offered again; 0: only after a
-            reset.
+        recover_seconds: seconds without another error after which a device is offered again; 0: the device is
+            offered again only after a reset.
         destroy_seconds: seconds for which one unprepare tries to destroy an instance in use.
         host: paths of the node's files.
-        mps: the MPS control daemon; None: none runs.
+        mps: the MPS control daemon; None: no daemon runs.
         simulator: the simulated GPUs.
     """
 
     mode: Mode | None = None
-    mig_switching: Switching = Switching.NEVER
+    mig_switching: MigSwitching = MigSwitching.NEVER
     xids: Mapping[int, Effect] = {}
     double_bit_ecc: Effect = "NoExecute"
     recover_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     destroy_seconds: Annotated[float, msgspec.Meta(ge=0)] = 20.0
-    host: Host = Host()
-    mps: Mps | None = None
-    simulator: Simulator = Simulator()
+    host: HostSettings = HostSettings()
+    mps: MpsSettings | None = None
+    simulator: SimulatorSettings = SimulatorSettings()
 
 
-class _Exception(_Strict, frozen=True):
+class _ExceptionNames(_Strict, frozen=True):
     names: tuple[str, ...]
 
 
-def read_settings(text: str, node: str) -> Settings:
+def read_settings(text: str, node: str) -> GpuSettings:
     """Return the settings of one node.
 
     Args:
@@ -133,32 +148,34 @@ def read_settings(text: str, node: str) -> Settings:
         UsageError: the text is invalid for this or any other node.
     """
     try:
-        given = yaml.safe_load(text) or {}
+        document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
-        raise dra.UsageError(f"${VARIABLE}: not YAML: {error}") from error
-    if not isinstance(given, dict):
-        raise dra.UsageError(f"${VARIABLE}: must be a mapping, as `mode: dynamic`")
-    exceptions = given.pop("nodes", None) or []
-    chosen = _converted(given, Settings, "")
+        raise dra.UsageError(f"${VARIABLE}: invalid YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise dra.UsageError(f"${VARIABLE}: must be a mapping, for example `mode: dynamic`")
+    exceptions = document.pop("nodes", None) or []
+    settings = _convert(document, GpuSettings, "")
     if not isinstance(exceptions, list):
         raise dra.UsageError(f"${VARIABLE}: nodes: must be a list")
-    # All exceptions are read, so that an error in one shows on every node.
-    read = [_exception(given, each, index) for index, each in enumerate(exceptions)]
+    # Every node reads all exceptions, so that every node reports an error in any exception.
+    read = [_read_exception(document, each, index) for index, each in enumerate(exceptions)]
     matching = (settings for names, settings in read if any(fnmatchcase(node, name) for name in names))
-    return next(matching, chosen)
+    return next(matching, settings)
 
 
-def _exception(given: Mapping[str, object], more: object, index: int) -> tuple[tuple[str, ...], Settings]:
-    where = f"nodes[{index}]"
-    if not isinstance(more, dict) or "names" not in more:
-        raise dra.UsageError(f"${VARIABLE}: {where}: must be a mapping with `names`")
-    names = _converted({"names": more.pop("names")}, _Exception, where).names
-    return names, _converted({**given, **more}, Settings, where)
+def _read_exception(
+    document: Mapping[str, object], overrides: object, index: int
+) -> tuple[tuple[str, ...], GpuSettings]:
+    field = f"nodes[{index}]"
+    if not isinstance(overrides, dict) or "names" not in overrides:
+        raise dra.UsageError(f"${VARIABLE}: {field}: must be a mapping with `names`")
+    names = _convert({"names": overrides.pop("names")}, _ExceptionNames, field).names
+    return names, _convert({**document, **overrides}, GpuSettings, field)
 
 
-def _converted(given: object, kind: type[_T], where: str) -> _T:
+def _convert(document: object, kind: type[_T], field: str) -> _T:
     try:
-        return msgspec.convert(given, kind)
+        return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        place = f"{where}: " if where else ""
-        raise dra.UsageError(f"${VARIABLE}: {place}{error}") from error
+        prefix = f"{field}: " if field else ""
+        raise dra.UsageError(f"${VARIABLE}: {prefix}{error}") from error

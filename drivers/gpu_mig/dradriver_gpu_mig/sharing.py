@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from dradriver_gpu_mig.card import ComputeMode, Hardware, TimeSlice
+from dradriver_gpu_mig.card import ComputeMode, GpuHardware, TimeSlice
 from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, MpsConfig
-from dradriver_gpu_mig.instances import Record
-from dradriver_gpu_mig.settings import Mps
+from dradriver_gpu_mig.instances import DeviceRecord
+from dradriver_gpu_mig.settings import MpsSettings
 
-__all__ = ["apply", "checked", "mps_edits", "requested_sharing", "restore"]
+__all__ = ["apply_sharing", "make_mps_edits", "read_sharing", "restore_sharing", "select_config"]
 
-_MODES: Final = {
+_COMPUTE_MODES: Final = {
     "Default": ComputeMode.DEFAULT,
     "ExclusiveProcess": ComputeMode.EXCLUSIVE_PROCESS,
     "Prohibited": ComputeMode.PROHIBITED,
 }
-_SLICES: Final = {
+_TIME_SLICES: Final = {
     "Default": TimeSlice.DEFAULT,
     "Short": TimeSlice.SHORT,
     "Medium": TimeSlice.MEDIUM,
@@ -25,34 +25,35 @@ _SLICES: Final = {
 }
 
 
-def checked(device: dra.AllocatedDevice, *, whole: bool) -> GpuConfig | MigDeviceConfig | None:
+def select_config(device: dra.AllocatedDevice, *, is_whole_gpu: bool) -> GpuConfig | MigDeviceConfig | None:
     """Return the configuration of a device, or None if the claim has none.
 
     Raises:
-        DraError: the claim has only a configuration for the other kind of device.
+        DraError: the device is a whole GPU, and the claim has only a configuration for MIG devices, or vice
+            versa.
     """
     gpu, mig = device.config(GpuConfig), device.config(MigDeviceConfig)
-    if whole:
+    if is_whole_gpu:
         if gpu is None and mig is not None:
-            raise dra.DraError(f"{device.name} is a whole GPU: it takes GpuConfig, not MigDeviceConfig")
+            raise dra.DraError(f"device {device.name}: a whole GPU needs GpuConfig, not MigDeviceConfig")
         return gpu
     if mig is None and gpu is not None:
-        raise dra.DraError(f"{device.name} is a MIG device: it takes MigDeviceConfig, not GpuConfig")
+        raise dra.DraError(f"device {device.name}: a MIG device needs MigDeviceConfig, not GpuConfig")
     return mig
 
 
-def requested_sharing(
-    config: GpuConfig | MigDeviceConfig | None,
-) -> tuple[ComputeMode | None, TimeSlice | None]:
-    """Return the compute mode and time slice that a configuration requests; None: unchanged."""
+def read_sharing(config: GpuConfig | MigDeviceConfig | None) -> tuple[ComputeMode | None, TimeSlice | None]:
+    """Return the requested compute mode and time slice; None: the configuration does not change the value."""
     if not isinstance(config, GpuConfig):
         return None, None
     slicing = config.sharing.time_slicing_config if config.sharing else None
-    mode = _MODES[config.compute_mode] if config.compute_mode else None
-    return mode, _SLICES[slicing.interval] if slicing else None
+    mode = _COMPUTE_MODES[config.compute_mode] if config.compute_mode else None
+    return mode, _TIME_SLICES[slicing.interval] if slicing else None
 
 
-def apply(hardware: Hardware, gpu: str, mode: ComputeMode | None, time_slice: TimeSlice | None) -> None:
+def apply_sharing(
+    hardware: GpuHardware, gpu: str, mode: ComputeMode | None, time_slice: TimeSlice | None
+) -> None:
     """Set the requested compute mode and time slice. Repeating the call is a no-op. Blocking."""
     if mode is not None:
         hardware.set_compute_mode(gpu, mode)
@@ -60,7 +61,7 @@ def apply(hardware: Hardware, gpu: str, mode: ComputeMode | None, time_slice: Ti
         hardware.set_time_slice(gpu, time_slice)
 
 
-def restore(hardware: Hardware, record: Record) -> None:
+def restore_sharing(hardware: GpuHardware, record: DeviceRecord) -> None:
     """Revert the settings of a claim.
 
     Time slices cannot be read, so they are set to the driver's default. Blocking.
@@ -71,32 +72,39 @@ def restore(hardware: Hardware, record: Record) -> None:
         hardware.set_time_slice(record.gpu, TimeSlice.DEFAULT)
 
 
-def mps_edits(config: GpuConfig | MigDeviceConfig | None, mps: Mps | None, root: Path) -> dra.ContainerEdits:
+def make_mps_edits(
+    config: GpuConfig | MigDeviceConfig | None, mps: MpsSettings | None, root: Path
+) -> dra.ContainerEdits:
     """Return the edits that make a container's programs MPS clients; empty if MPS is not requested. Blocking.
 
     Args:
         config: configuration of the claim.
-        mps: the node's control daemon; None: there is none.
+        mps: the node's control daemon; None: no daemon runs.
         root: root of the node, as this process sees it.
 
     Raises:
-        DraError: MPS is requested and no control daemon runs.
+        DraError: MPS is requested, but no control daemon runs.
     """
     sharing = config.sharing if config else None
     if sharing is None or sharing.strategy != "MPS":
         return dra.ContainerEdits()
     if mps is None:
-        raise dra.DraError("the claim asks for MPS, and the settings of this node name no MPS control daemon")
-    pipes = Path(mps.pipe_directory)
-    if not (root / pipes.relative_to("/") / "control").exists():
-        raise dra.DraError(f"the claim asks for MPS, and no control daemon listens in {pipes} of this node")
+        raise dra.DraError("the claim requests MPS, and the settings of this node have no MPS control daemon")
+    pipe_folder = Path(mps.pipe_directory)
+    if not (root / pipe_folder.relative_to("/") / "control").exists():
+        raise dra.DraError(
+            f"the claim requests MPS, and no MPS control daemon listens in {pipe_folder} of this node"
+        )
     return dra.ContainerEdits(
-        env=dict(_variables(sharing.mps_config or MpsConfig(), mps)),
-        mounts=[dra.Mount(str(pipes), str(pipes), ["rw"]), dra.Mount("/dev/shm", "/dev/shm", ["rw"])],  # noqa: S108 - where MPS has its shared memory
+        env=dict(_make_variables(sharing.mps_config or MpsConfig(), mps)),
+        mounts=[
+            dra.Mount(str(pipe_folder), str(pipe_folder), ["rw"]),
+            dra.Mount("/dev/shm", "/dev/shm", ["rw"]),  # noqa: S108 - the folder of MPS' shared memory
+        ],
     )
 
 
-def _variables(config: MpsConfig, mps: Mps) -> Iterator[tuple[str, str]]:
+def _make_variables(config: MpsConfig, mps: MpsSettings) -> Iterator[tuple[str, str]]:
     yield "CUDA_MPS_PIPE_DIRECTORY", mps.pipe_directory
     if config.default_active_thread_percentage is not None:
         yield "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(config.default_active_thread_percentage)

@@ -1,7 +1,7 @@
 """One consistent view of all cards: their properties and their instances.
 
-An error gives no information about a card. The view keeps the error (`Survey.refusals`), and the card counts as
-unchanged.
+If a card cannot be read, its present state is unknown. The snapshot then contains the error
+(`NodeSnapshot.errors`), and the card counts as unchanged.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dradriver_gpu_mig.card import (
-    CardError,
     ComputeInstance,
     DriverNotLoadedError,
     Gpu,
+    GpuError,
+    GpuHardware,
     GpuInstance,
-    Hardware,
     InstanceNotFoundError,
     MigDevice,
     Placement,
@@ -23,14 +23,14 @@ from dradriver_gpu_mig.card import (
     VersionMismatchError,
 )
 
-__all__ = ["Card", "Instance", "Survey", "look", "look_at"]
+__all__ = ["GpuCard", "MigInstance", "NodeSnapshot", "read_gpu", "read_node"]
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class MigInstance:
     """A GPU instance with its compute instances and MIG devices.
 
-    Without a compute instance it is incomplete.
+    A GPU instance without a compute instance is incomplete.
     """
 
     gpu_instance: GpuInstance
@@ -38,29 +38,29 @@ class Instance:
     mig_devices: tuple[MigDevice, ...] = ()
 
     @property
-    def whole(self) -> MigDevice | None:
-        """The MIG device that uses all of the GPU instance; None if it is incomplete or divided further."""
+    def full_mig_device(self) -> MigDevice | None:
+        """The MIG device that uses all of the GPU instance; None if the instance is incomplete or divided."""
         return self.mig_devices[0] if len(self.mig_devices) == len(self.compute_instances) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One GPU as it is now.
+class GpuCard:
+    """The present state of one GPU.
 
     Attributes:
         gpu: properties of the GPU.
-        profiles: profiles that it supports.
+        profiles: profiles that the GPU supports.
         instances: GPU instances that exist.
-        needs_reset: whether it has to be reset; None if it cannot report that.
+        needs_reset: whether the GPU must be reset; None if the GPU cannot report this.
     """
 
     gpu: Gpu
     profiles: tuple[Profile, ...] = ()
-    instances: tuple[Instance, ...] = ()
+    instances: tuple[MigInstance, ...] = ()
     needs_reset: bool | None = None
 
     @property
-    def divided(self) -> bool:
+    def mig_enabled(self) -> bool:
         """Whether MIG is on."""
         return self.gpu.mig is not None and self.gpu.mig.current
 
@@ -68,68 +68,68 @@ class Card:
         """Return the profile with this ID, or None."""
         return next((profile for profile in self.profiles if profile.id == number), None)
 
-    def at(self, profile: int, placement: Placement) -> Instance | None:
-        """Return the instance with this profile at this place, or None."""
-        wanted = (profile, placement)
+    def find_instance_at(self, profile: int, placement: Placement) -> MigInstance | None:
+        """Return the instance with this profile and placement, or None."""
+        instances = ((each, each.gpu_instance) for each in self.instances)
         return next(
-            (i for i in self.instances if (i.gpu_instance.profile_id, i.gpu_instance.placement) == wanted), None
+            (i for i, gpu in instances if (gpu.profile_id, gpu.placement) == (profile, placement)), None
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class NodeSnapshot:
     """All GPUs that answer, by UUID.
 
     Attributes:
         system: the installed driver.
         cards: the GPUs that answer.
-        refusals: why each other known or listed GPU could not be read.
+        errors: for each other GPU that is known or listed, why it could not be read.
     """
 
     system: System
-    cards: Mapping[str, Card]
-    refusals: Mapping[str, CardError] = field(default_factory=dict)
+    cards: Mapping[str, GpuCard]
+    errors: Mapping[str, GpuError] = field(default_factory=dict)
 
 
-_NOTHING_KNOWN: Final[Mapping[str, Card]] = {}
+_NO_CARDS: Final[Mapping[str, GpuCard]] = {}
 
 
-def look(hardware: Hardware, known: Mapping[str, Card] = _NOTHING_KNOWN) -> Survey:
+def read_node(hardware: GpuHardware, known: Mapping[str, GpuCard] = _NO_CARDS) -> NodeSnapshot:
     """Read all GPUs. Blocking.
 
     Args:
         hardware: the cards.
-        known: the GPUs of earlier looks, by UUID. They are read even if NVML does not list them.
+        known: the GPUs of earlier reads, by UUID. These GPUs are read even if NVML does not list them.
 
     Raises:
-        CardError: the driver does not answer.
+        GpuError: the driver does not answer.
     """
     system = hardware.system()
     listed = {gpu.uuid: gpu for gpu in hardware.gpus()}
-    cards: dict[str, Card] = {}
-    refusals: dict[str, CardError] = {}
+    cards: dict[str, GpuCard] = {}
+    errors: dict[str, GpuError] = {}
     for uuid in dict.fromkeys([*listed, *known]):
         try:
             gpu = listed.get(uuid) or hardware.gpu(uuid)
-            cards[uuid] = look_at(hardware, gpu, known.get(uuid))
+            cards[uuid] = read_gpu(hardware, gpu, known.get(uuid))
         except (DriverNotLoadedError, VersionMismatchError):
             raise
-        except CardError as error:  # the other GPUs are read nevertheless
-            refusals[uuid] = error
-    return Survey(system, cards, refusals)
+        except GpuError as error:  # the other GPUs are still read
+            errors[uuid] = error
+    return NodeSnapshot(system, cards, errors)
 
 
-def look_at(hardware: Hardware, gpu: Gpu, before: Card | None = None) -> Card:
+def read_gpu(hardware: GpuHardware, gpu: Gpu, previous: GpuCard | None = None) -> GpuCard:
     """Read one GPU. Blocking.
 
     Args:
         hardware: the cards.
         gpu: the GPU.
-        before: its state at the last look.
+        previous: the GPU's state at the last read.
 
     Raises:
-        CardError: the GPU does not answer, or its answers contradict each other. Then an instance was created
-            or destroyed during the look, or a call failed without an error.
+        GpuError: the GPU does not answer, or its answers contradict each other. Answers contradict each other
+            if an instance was created or destroyed during the read, or if a call failed but returned no error.
     """
     devices = hardware.mig_devices(gpu.uuid)
     instances = []
@@ -137,33 +137,33 @@ def look_at(hardware: Hardware, gpu: Gpu, before: Card | None = None) -> Card:
         try:
             compute = hardware.compute_instances(gpu.uuid, gpu_instance.id)
         except InstanceNotFoundError as error:
-            raise _contradiction(gpu, gpu_instance) from error
-        inside = tuple(device for device in devices if device.gpu_instance == gpu_instance.id)
-        if {each.id for each in compute} != {each.compute_instance for each in inside}:
-            raise _contradiction(gpu, gpu_instance)
-        instances.append(Instance(gpu_instance, compute, inside))
+            raise _make_inconsistency_error(gpu, gpu_instance) from error
+        devices_inside = tuple(device for device in devices if device.gpu_instance == gpu_instance.id)
+        if {each.id for each in compute} != {each.compute_instance for each in devices_inside}:
+            raise _make_inconsistency_error(gpu, gpu_instance)
+        instances.append(MigInstance(gpu_instance, compute, devices_inside))
     needs_reset = hardware.needs_reset(gpu.uuid)
-    if before is not None:
-        gpu = _completed(gpu, before.gpu)
-        needs_reset = before.needs_reset if needs_reset is None else needs_reset
-    return Card(gpu, hardware.profiles(gpu.uuid), tuple(instances), needs_reset)
+    if previous is not None:
+        gpu = _fill_unknown(gpu, previous.gpu)
+        needs_reset = previous.needs_reset if needs_reset is None else needs_reset
+    return GpuCard(gpu, hardware.profiles(gpu.uuid), tuple(instances), needs_reset)
 
 
-def _completed(gpu: Gpu, before: Gpu) -> Gpu:
-    """Return a GPU with the last known values where it reports none now: a GPU does not lose a property."""
+def _fill_unknown(gpu: Gpu, previous: Gpu) -> Gpu:
+    """Return the GPU with its last known values for properties that it does not report now."""
     return replace(
         gpu,
-        minor=before.minor if gpu.minor is None else gpu.minor,
-        brand=gpu.brand or before.brand,
-        architecture=gpu.architecture or before.architecture,
-        memory=gpu.memory or before.memory,
-        mig=before.mig if gpu.mig is None else gpu.mig,
-        pcie_root=gpu.pcie_root or before.pcie_root,
-        numa_node=before.numa_node if gpu.numa_node is None else gpu.numa_node,
+        minor=previous.minor if gpu.minor is None else gpu.minor,
+        brand=gpu.brand or previous.brand,
+        architecture=gpu.architecture or previous.architecture,
+        memory=gpu.memory or previous.memory,
+        mig=previous.mig if gpu.mig is None else gpu.mig,
+        pcie_root=gpu.pcie_root or previous.pcie_root,
+        numa_node=previous.numa_node if gpu.numa_node is None else gpu.numa_node,
     )
 
 
-def _contradiction(gpu: Gpu, instance: GpuInstance) -> CardError:
-    return CardError(
-        f"{gpu.uuid} is inconsistent about its GPU instance {instance.id}: it changes, or a call failed"
+def _make_inconsistency_error(gpu: Gpu, instance: GpuInstance) -> GpuError:
+    return GpuError(
+        f"{gpu.uuid} reports different states of GPU instance {instance.id}: it changes, or a call failed"
     )

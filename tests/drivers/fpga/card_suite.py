@@ -1,4 +1,4 @@
-"""What cards do, said once: for the simulator, a kernel below a folder, umockdev, and the kernel's own core."""
+"""Contract of cards: for the simulator, a kernel below a folder, umockdev, and the kernel's own core."""
 
 import threading
 import time
@@ -13,12 +13,12 @@ from dradriver_fpga.card import (
     BLANK_ID,
     Bitstream,
     BusyError,
-    Card,
-    CardError,
     CardGoneError,
     CardKind,
     FaultKind,
-    Hardware,
+    FpgaCard,
+    FpgaError,
+    FpgaHardware,
     IncompatibleError,
     ManagerFailedError,
     ManagerState,
@@ -28,11 +28,10 @@ from dradriver_fpga.card import (
     TooLargeError,
     UnreadableBitstreamError,
     WrongDigestError,
-    faults,
-    make_gbs,
+    find_faults,
 )
 from dradriver_fpga.card.simulator import CATALOG
-from tests.drivers.fpga.bitstreams import AFU, Bitstreams
+from tests.drivers.fpga.bitstream_files import AFU, Bitstreams, make_gbs
 
 ERRORS = [state for state in ManagerState if state.is_error]
 OTHER_AFU = "f00d" * 8
@@ -46,8 +45,8 @@ LONG = 20.0
 """Seconds: the end of what must end."""
 
 
-class Hand(Protocol):
-    """What becomes of cards."""
+class CardControls(Protocol):
+    """Changes of cards."""
 
     def plug(self, model: str) -> str: ...
     def unplug(self, card: str) -> None: ...
@@ -55,17 +54,17 @@ class Hand(Protocol):
     def fail_next(self, target: str, state: ManagerState) -> None: ...
     def hang_next(self, target: str) -> None: ...
     def release(self, target: str) -> None: ...
-    def spoil(self, region: str) -> None: ...
+    def silence_logic(self, region: str) -> None: ...
 
 
 class Bench(Protocol):
-    """The cards of a node, and the hand on them; `another` is the hardware as another process has it."""
+    """The cards of a node, and controls of them; `another` is the hardware as another process has it."""
 
     @property
-    def hardware(self) -> Hardware: ...
+    def hardware(self) -> FpgaHardware: ...
     @property
-    def hand(self) -> Hand: ...
-    def another(self) -> Hardware: ...
+    def controls(self) -> CardControls: ...
+    def another(self) -> FpgaHardware: ...
 
 
 Benches = Callable[..., Bench]
@@ -86,7 +85,7 @@ class DiscoverySuite:
         assert found[3].name.startswith("platform-axi-f8007000-devcfg-")
 
     @pytest.mark.parametrize(("model", "places"), PLACES.items(), ids=PLACES)
-    def test_cards_of_a_kind_are_told_apart(
+    def test_cards_of_a_kind_have_different_names(
         self, benches: Benches, model: str, places: tuple[str, str]
     ) -> None:
         found = benches(model, model).hardware.cards()
@@ -95,7 +94,7 @@ class DiscoverySuite:
         assert [(len(card.managers), len(card.bridges)) for card in found] == [(1, CATALOG[model].regions)] * 2
 
     @pytest.mark.parametrize("model", CATALOG)
-    def test_a_card_says_what_it_is(self, benches: Benches, model: str) -> None:
+    def test_a_card_reports_its_properties(self, benches: Benches, model: str) -> None:
         (card,), facts = benches(model).hardware.cards(), CATALOG[model]
         assert (card.kind, card.vendor, card.device) == (CardKind[facts.kind], facts.vendor, facts.device)
         assert (card.shell, card.interface_id) == (facts.shells[0].name, facts.shells[0].interface_id)
@@ -104,7 +103,7 @@ class DiscoverySuite:
         assert [(each.label, each.state) for each in card.managers] == [(facts.manager, ManagerState.OPERATING)]
         assert all(bridge.enabled for bridge in card.bridges)
         assert {region.mechanism.name for region in card.regions if region.mechanism} == {facts.mechanism}
-        assert faults(card) == ()
+        assert find_faults(card) == ()
 
     def test_a_card_is_near_to_a_root_and_a_memory(self, benches: Benches) -> None:
         pac, alveo, zynq = benches("pac", "zynq", "alveo").hardware.cards()
@@ -112,7 +111,7 @@ class DiscoverySuite:
         assert (alveo.pcie_root, alveo.numa_node) == ("pci0000:a0", 1)
         assert (zynq.pci_address, zynq.pcie_root, zynq.numa_node) == ("", "", None)
 
-    def test_every_port_has_a_node_of_its_own(self, benches: Benches) -> None:
+    def test_every_port_has_its_own_device_node(self, benches: Benches) -> None:
         pac, alveo = benches("pac", "alveo").hardware.cards()
         assert [slot.nodes[0].path for region in pac.regions for slot in region.slots] == [
             "/dev/dfl-port.0",
@@ -122,10 +121,10 @@ class DiscoverySuite:
         assert [node.path for node in alveo.regions[0].nodes] == ["/dev/dri/renderD129"]
 
     @pytest.mark.parametrize("models", [("pac", "alveo"), ("zynq", "zynq")], ids="-".join)
-    def test_a_card_that_is_pulled_is_not_there(self, benches: Benches, models: tuple[str, str]) -> None:
+    def test_a_removed_card_is_not_listed(self, benches: Benches, models: tuple[str, str]) -> None:
         bench = benches(*models)
         first, second = bench.hardware.cards()
-        bench.hand.unplug(second.id)
+        bench.controls.unplug(second.id)
         assert bench.hardware.cards() == (first,)
 
 
@@ -138,7 +137,7 @@ class ProgrammingSuite:
         return Bitstreams(tmp_path / "bitstreams")
 
     @pytest.mark.parametrize("model", CATALOG)
-    def test_a_region_holds_what_was_programmed(self, benches: Benches, files: Bitstreams, model: str) -> None:
+    def test_a_region_has_the_programmed_content(self, benches: Benches, files: Bitstreams, model: str) -> None:
         bench = benches(model)
         target, bitstream = region(bench).id, files.fitting(model)
         bench.hardware.program(target, bitstream, timeout=LONG)
@@ -147,25 +146,25 @@ class ProgrammingSuite:
         assert region(bench).afu_id == (AFU if CATALOG[model].afu else "")
 
     @pytest.mark.parametrize("model", CATALOG)
-    def test_what_others_may_have_programmed_is_forgotten(
+    def test_invalidated_content_is_unknown(self, benches: Benches, files: Bitstreams, model: str) -> None:
+        bench = benches(model)
+        bench.hardware.program(region(bench).id, files.fitting(model), timeout=LONG)
+        (card,) = bench.hardware.cards()
+        bench.hardware.invalidate(card.id)
+        (card,) = bench.another().cards()
+        assert {card.bitstream, *(each.bitstream for each in card.regions)} == {""}
+        with pytest.raises(TargetNotFoundError):
+            bench.hardware.invalidate("0000:ff:00.0")
+
+    @pytest.mark.parametrize("model", CATALOG)
+    def test_other_processes_see_the_content_of_a_region(
         self, benches: Benches, files: Bitstreams, model: str
     ) -> None:
         bench = benches(model)
         bench.hardware.program(region(bench).id, files.fitting(model), timeout=LONG)
-        (card,) = bench.hardware.cards()
-        bench.hardware.forget(card.id)
-        (card,) = bench.another().cards()
-        assert {card.bitstream, *(each.bitstream for each in card.regions)} == {""}
-        with pytest.raises(TargetNotFoundError):
-            bench.hardware.forget("0000:ff:00.0")
-
-    @pytest.mark.parametrize("model", CATALOG)
-    def test_others_see_what_a_region_holds(self, benches: Benches, files: Bitstreams, model: str) -> None:
-        bench = benches(model)
-        bench.hardware.program(region(bench).id, files.fitting(model), timeout=LONG)
         assert bench.another().cards() == bench.hardware.cards()
 
-    def test_other_regions_keep_what_they_hold(self, benches: Benches, files: Bitstreams) -> None:
+    def test_other_regions_keep_their_content(self, benches: Benches, files: Bitstreams) -> None:
         bench = benches("pac")
         one, other = (each.id for each in card(bench).regions)
         bench.hardware.program(one, files.fitting("pac", AFU), timeout=LONG)
@@ -175,72 +174,72 @@ class ProgrammingSuite:
         assert all(each.bitstream for each in card(bench).regions)
 
     @pytest.mark.parametrize("model", ["pac", "zynq"])
-    def test_a_file_that_is_not_what_was_asked_for_is_refused(
+    def test_a_file_with_another_digest_is_rejected(
         self, benches: Benches, files: Bitstreams, model: str
     ) -> None:
         bench, bad = benches(model), replace(files.fitting(model), sha256="0" * 64)
-        refused(bench, bad, WrongDigestError)
+        assert_rejected(bench, bad, WrongDigestError)
 
     def test_a_file_that_is_too_large_is_refused(self, benches: Benches, files: Bitstreams) -> None:
-        bench, bad = benches("zynq"), files.fitting("zynq", size=CATALOG["zynq"].largest)
-        refused(bench, bad, TooLargeError)
+        bench, bad = benches("zynq"), files.fitting("zynq", size=CATALOG["zynq"].max_bytes)
+        assert_rejected(bench, bad, TooLargeError)
 
     def test_a_file_for_another_interface_is_refused(self, benches: Benches, files: Bitstreams) -> None:
         bench = benches("pac")
-        refused(bench, files.fitting("pac", shell=1), IncompatibleError)
-        refused(bench, files.file(bytes(10), interface_id="ab" * 16), IncompatibleError)
+        assert_rejected(bench, files.fitting("pac", shell=1), IncompatibleError)
+        assert_rejected(bench, files.file(bytes(10), interface_id="ab" * 16), IncompatibleError)
 
-    def test_a_file_that_is_not_what_was_said_of_it_is_refused(
+    def test_a_file_with_another_interface_than_requested_is_rejected(
         self, benches: Benches, files: Bitstreams
     ) -> None:
         bench, bad = benches("pac"), replace(files.fitting("pac"), interface_id="ab" * 16)
-        refused(bench, bad, IncompatibleError)
+        assert_rejected(bench, bad, IncompatibleError)
 
     @pytest.mark.parametrize("model", ["pac", "zynq"])
     def test_a_file_that_cannot_be_read_is_refused(self, benches: Benches, model: str) -> None:
-        refused(benches(model), Bitstream(Path("/nowhere"), "0" * 64), UnreadableBitstreamError)
+        assert_rejected(benches(model), Bitstream(Path("/nowhere"), "0" * 64), UnreadableBitstreamError)
 
     def test_a_file_that_is_cut_off_is_refused(self, benches: Benches, files: Bitstreams) -> None:
         broken = make_gbs("ab" * 16, AFU, b"")[:-1]
-        refused(benches("pac"), files.file(broken), UnreadableBitstreamError)
+        assert_rejected(benches("pac"), files.file(broken), UnreadableBitstreamError)
 
     @pytest.mark.parametrize(("model", "places"), PLACES.items(), ids=PLACES)
-    def test_what_is_not_there_is_not_programmed(
+    def test_a_missing_target_is_not_programmed(
         self, benches: Benches, files: Bitstreams, model: str, places: tuple[str, str]
     ) -> None:
         bench = benches(model, model)
         here, gone = places
-        bench.hand.unplug(gone)
+        bench.controls.unplug(gone)
         for target in (f"{here}/2", f"{here[:-1]}7", gone, f"{gone}/0"):
             with pytest.raises(TargetNotFoundError, match=target):
                 bench.hardware.program(target, files.fitting(model), timeout=LONG)
 
     @pytest.mark.parametrize("state", ERRORS, ids=lambda state: state.value)
     @pytest.mark.parametrize("model", ["pac", "zynq"])
-    def test_an_error_at_any_state_is_told_and_passes(
+    def test_an_error_in_any_state_is_reported_and_ends(
         self, benches: Benches, files: Bitstreams, model: str, state: ManagerState
     ) -> None:
         bench = benches(model)
         target, bitstream = region(bench).id, files.fitting(model)
-        bench.hand.fail_next(target, state)
+        bench.controls.fail_next(target, state)
         with pytest.raises(ManagerFailedError, match=state.value) as failure:
             bench.hardware.program(target, bitstream, timeout=LONG)
         assert failure.value.state is state
         assert region(bench).state is state
         assert region(bench).bitstream == ""
-        assert FaultKind.PROGRAMMING_FAILED in {fault.kind for fault in faults(card(bench))}
+        assert FaultKind.PROGRAMMING_FAILED in {fault.kind for fault in find_faults(card(bench))}
         bench.hardware.program(target, bitstream, timeout=LONG)
         assert region(bench).bitstream == bitstream.sha256
-        assert faults(card(bench)) == ()
+        assert find_faults(card(bench)) == ()
 
-    def test_a_region_whose_programming_failed_holds_nothing_for_certain(
+    def test_a_region_whose_programming_failed_has_unknown_content(
         self, benches: Benches, files: Bitstreams
     ) -> None:
         bench, bitstream = benches("pac"), files.fitting("pac")
         target, other = (each.id for each in card(bench).regions)
         bench.hardware.program(target, bitstream, timeout=LONG)
         bench.hardware.program(other, bitstream, timeout=LONG)
-        bench.hand.fail_next(target, ManagerState.WRITE_ERROR)
+        bench.controls.fail_next(target, ManagerState.WRITE_ERROR)
         with pytest.raises(ManagerFailedError):
             bench.hardware.program(target, files.fitting("pac", OTHER_AFU), timeout=LONG)
         assert [(each.bitstream, each.afu_id) for each in card(bench).regions] == [
@@ -248,16 +247,16 @@ class ProgrammingSuite:
             (bitstream.sha256, AFU),
         ]
 
-    def test_programming_that_does_not_end_is_told(self, benches: Benches, files: Bitstreams) -> None:
+    def test_programming_that_does_not_end_times_out(self, benches: Benches, files: Bitstreams) -> None:
         bench = benches("zynq")
         target, bitstream = region(bench).id, files.fitting("zynq")
-        bench.hand.hang_next(target)
+        bench.controls.hang_next(target)
         with pytest.raises(ProgrammingTimedOutError, match=target):
             bench.hardware.program(target, bitstream, timeout=0.1)
         assert region(bench).bitstream == ""
-        bench.hand.release(target)
+        bench.controls.release(target)
         until(lambda: not card(bench).managers[0].state.is_busy)
-        until(lambda: programs(bench, target, bitstream))
+        until(lambda: can_program(bench, target, bitstream))
         assert region(bench).bitstream == bitstream.sha256
 
     @pytest.mark.parametrize("model", ["pac", "zynq"])
@@ -266,10 +265,10 @@ class ProgrammingSuite:
     ) -> None:
         bench = benches(model)
         target, bitstream = region(bench).id, files.fitting(model)
-        bench.hand.hang_next(target)
-        with in_background(lambda: bench.hardware.program(target, bitstream, timeout=LONG)) as programming:
+        bench.controls.hang_next(target)
+        with RunInBackground(lambda: bench.hardware.program(target, bitstream, timeout=LONG)) as programming:
             until(lambda: card(bench).managers[0].state.is_busy)
-            bench.hand.unplug(card(bench).id)
+            bench.controls.unplug(card(bench).id)
         assert isinstance(programming.error, CardGoneError)
 
     @pytest.mark.parametrize("model", ["pac", "zynq"])
@@ -278,13 +277,13 @@ class ProgrammingSuite:
     ) -> None:
         bench = benches(model)
         one, other = (card(bench).regions[number].id for number in (0, -1))
-        bench.hand.hang_next(one)
-        with in_background(lambda: bench.hardware.program(one, files.fitting(model), timeout=LONG)):
+        bench.controls.hang_next(one)
+        with RunInBackground(lambda: bench.hardware.program(one, files.fitting(model), timeout=LONG)):
             until(lambda: card(bench).managers[0].state.is_busy)
             for hardware in (bench.hardware, bench.another()):
                 with pytest.raises(BusyError, match=other):
                     hardware.program(other, files.fitting(model), timeout=LONG)
-            bench.hand.release(one)
+            bench.controls.release(one)
 
     @pytest.mark.parametrize("model", CATALOG)
     def test_a_card_that_is_back_has_its_name_and_nothing_else(
@@ -293,8 +292,8 @@ class ProgrammingSuite:
         bench = benches(model)
         before = card(bench)
         bench.hardware.program(region(bench).id, files.fitting(model), timeout=LONG)
-        bench.hand.unplug(before.id)
-        bench.hand.replug(before.id)
+        bench.controls.unplug(before.id)
+        bench.controls.replug(before.id)
         assert card(bench) == before
 
     def test_logic_that_does_not_answer_is_a_fault_until_it_is_programmed(
@@ -303,12 +302,12 @@ class ProgrammingSuite:
         bench = benches("pac")
         target = region(bench).id
         bench.hardware.program(target, files.fitting("pac"), timeout=LONG)
-        bench.hand.spoil(target)
-        (fault,) = faults(card(bench))
+        bench.controls.silence_logic(target)
+        (fault,) = find_faults(card(bench))
         assert (fault.kind, fault.region) == (FaultKind.NO_ANSWER, target)
         assert region(bench).bitstream == ""
         bench.hardware.program(target, files.fitting("pac"), timeout=LONG)
-        assert faults(card(bench)) == ()
+        assert find_faults(card(bench)) == ()
 
     def test_a_shell_changes_what_fits(self, benches: Benches, files: Bitstreams) -> None:
         bench, shells = benches("alveo"), CATALOG["alveo"].shells
@@ -318,52 +317,52 @@ class ProgrammingSuite:
         assert (card(bench).shell, card(bench).interface_id) == (shells[1].name, shells[1].interface_id)
         assert card(bench).bitstream == files.shell("alveo", 1).sha256
         assert (region(bench).bitstream, region(bench).afu_id) == ("", "0" * 32)
-        refused(bench, before, IncompatibleError)
+        assert_rejected(bench, before, IncompatibleError)
         bench.hardware.program(target, after, timeout=LONG)
         assert region(bench).bitstream == after.sha256
 
 
 class ChangeSuite:
-    """How changes of cards are told; `benches(*models)` makes them, and tells."""
+    """Reports of changes of cards; `benches(*models)` makes the cards and sends the reports."""
 
     @pytest.mark.parametrize("model", ["pac", "zynq"])
-    def test_a_card_that_comes_is_told(self, benches: Benches, model: str) -> None:
+    def test_adding_a_card_is_reported(self, benches: Benches, model: str) -> None:
         bench = benches("zynq")
         before = bench.hardware.cards()
-        bench.hand.plug(model)
+        bench.controls.plug(model)
         assert bench.hardware.wait_change(LONG)
         assert len(bench.hardware.cards()) == len(before) + 1
 
     @pytest.mark.parametrize("model", ["pac", "zynq"])
-    def test_a_card_that_goes_is_told(self, benches: Benches, model: str) -> None:
+    def test_removing_a_card_is_reported(self, benches: Benches, model: str) -> None:
         bench = benches("zynq", model)
-        bench.hand.unplug(PLACES[model][0])
+        bench.controls.unplug(PLACES[model][0])
         assert bench.hardware.wait_change(LONG)
 
     @pytest.mark.parametrize("model", ["pac", "zynq"])
-    def test_many_changes_are_told_as_one(self, benches: Benches, model: str) -> None:
+    def test_several_changes_are_reported_as_one(self, benches: Benches, model: str) -> None:
         bench = benches(model)
         for _ in range(3):
-            bench.hand.unplug(PLACES[model][0])
-            bench.hand.replug(PLACES[model][0])
+            bench.controls.unplug(PLACES[model][0])
+            bench.controls.replug(PLACES[model][0])
         assert bench.hardware.wait_change(LONG)
         assert not bench.hardware.wait_change(0)
 
-    def test_programming_is_told_by_nobody(self, benches: Benches, tmp_path: Path) -> None:
+    def test_programming_is_not_reported_as_a_change(self, benches: Benches, tmp_path: Path) -> None:
         bench = benches("zynq")
         bench.hardware.program(region(bench).id, Bitstreams(tmp_path).fitting("zynq"), timeout=LONG)
         assert not bench.hardware.wait_change(0)
 
 
-class in_background:  # noqa: N801 - reads as a word of the test
+class RunInBackground:
     """Runs an action on a thread, and waits for its end."""
 
     def __init__(self, action: Callable[[], None]) -> None:
-        self.error: CardError | None = None
+        self.error: FpgaError | None = None
         self._action = action
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> "in_background":
+    def __enter__(self) -> "RunInBackground":
         self._thread.start()
         return self
 
@@ -374,11 +373,11 @@ class in_background:  # noqa: N801 - reads as a word of the test
     def _run(self) -> None:
         try:
             self._action()
-        except CardError as error:
+        except FpgaError as error:
             self.error = error
 
 
-def card(bench: Bench) -> Card:
+def card(bench: Bench) -> FpgaCard:
     """The first card."""
     return bench.hardware.cards()[0]
 
@@ -388,7 +387,7 @@ def region(bench: Bench) -> Region:
     return card(bench).regions[0]
 
 
-def refused(bench: Bench, bitstream: Bitstream, error: type[CardError]) -> None:
+def assert_rejected(bench: Bench, bitstream: Bitstream, error: type[FpgaError]) -> None:
     """The file is refused, and the region holds what it held."""
     before = bench.hardware.cards()
     with pytest.raises(error, match=str(bitstream.path) if bitstream.path.exists() else None):
@@ -396,7 +395,7 @@ def refused(bench: Bench, bitstream: Bitstream, error: type[CardError]) -> None:
     assert bench.hardware.cards() == before
 
 
-def programs(bench: Bench, target: str, bitstream: Bitstream) -> bool:
+def can_program(bench: Bench, target: str, bitstream: Bitstream) -> bool:
     """Whether the card can be programmed already."""
     try:
         bench.hardware.program(target, bitstream, timeout=LONG)

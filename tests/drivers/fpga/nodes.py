@@ -16,9 +16,9 @@ from dradriver.runner.binding_node import BindingPlugin
 from dradriver.testing import builders
 from dradriver_fpga import FpgaDriver
 from dradriver_fpga.card import Bitstream
-from dradriver_fpga.card.simulator import CATALOG, MemoryStore, SimulatedHardware
+from dradriver_fpga.card.simulator import CATALOG, FpgaMemoryStore, SimulatedFpgas
 from dradriver_fpga.offer import DRIVER
-from tests.drivers.fpga.bitstreams import Bitstreams
+from tests.drivers.fpga.bitstream_files import Bitstreams
 from tests.unit.conditions.fabric import Lab
 from tests.unit.node.plugin_world import notify
 
@@ -48,11 +48,11 @@ class Cluster(Protocol):
 class BriefDriver(FpgaDriver):
     """Devices that failed come back while a test waits."""
 
-    hold_off_seconds: ClassVar[float] = 0.5
+    quarantine_seconds: ClassVar[float] = 0.5
 
 
-class QuickHardware(SimulatedHardware):
-    """Lets go at once when a test ends."""
+class QuickHardware(SimulatedFpgas):
+    """Ends a wait soon, so that a test can end."""
 
     def wait_change(self, timeout: float) -> bool:
         return super().wait_change(min(timeout, 0.02))
@@ -60,12 +60,12 @@ class QuickHardware(SimulatedHardware):
 
 @dataclass
 class Node:
-    """What outlives the driver's process: cards, folders.
+    """A node whose cards and folders outlive the driver's process.
 
     Attributes:
         folder: of the kubelet and of bitstreams.
         models: the cards.
-        calls: what was asked of the hardware.
+        calls: calls that the hardware received.
     """
 
     folder: Path
@@ -73,7 +73,7 @@ class Node:
     name: str = NODE
     settings: dict[str, Any] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: FpgaMemoryStore = field(default_factory=FpgaMemoryStore)
     speed: float = 1e6
     driver_class: type[FpgaDriver] = FpgaDriver
 
@@ -81,7 +81,7 @@ class Node:
         for name in ("registry", "images"):
             (self.folder / name).mkdir()
         self.images = Bitstreams(self.folder / "images")
-        self.hand = SimulatedHardware(self.models, store=self.store)
+        self.controls = SimulatedFpgas(self.models, store=self.store)
 
     def _hook(self, call: str, moment: str) -> None:
         if moment == "before":
@@ -92,8 +92,8 @@ class Node:
         """How often a card was programmed to the end."""
         return self.calls.count("programmed")
 
-    async def asked(self, call: str) -> None:
-        """Waits until the hardware was asked for something."""
+    async def wait_for_call(self, call: str) -> None:
+        """Waits until the hardware received a call."""
         while call not in self.calls:
             await asyncio.sleep(0.01)
 
@@ -138,7 +138,7 @@ class Node:
                 await plugin.stop(0)
 
 
-def wants(bitstream: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+def opaque_config(bitstream: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     """`config` of a claim."""
     parameters: dict[str, Any] = {"apiVersion": "fpga.example.com/v1", "kind": "FpgaConfig"}
     if bitstream is not None:
@@ -148,8 +148,8 @@ def wants(bitstream: dict[str, Any] | None = None) -> list[dict[str, Any]]:
 
 def kind(name: str, **attributes: str) -> list[str]:
     """Selectors of devices of a kind."""
-    told = {"type": name, **attributes}
-    return [f"device.attributes['{DRIVER}'].{key} == '{value}'" for key, value in told.items()]
+    wait_for_reason = {"type": name, **attributes}
+    return [f"device.attributes['{DRIVER}'].{key} == '{value}'" for key, value in wait_for_reason.items()]
 
 
 async def pod(
@@ -162,13 +162,13 @@ async def pod(
         "apiVersion": CLAIMS.api_version,
         "kind": CLAIMS.kind,
         "metadata": {"name": name},
-        "spec": {"devices": {"requests": [request], "config": wants(bitstream)}},
+        "spec": {"devices": {"requests": [request], "config": opaque_config(bitstream)}},
     }
     await lab.client.create(CLAIMS, body, "default", into=dict)
     await lab.client.create(PODS, builders.pod(name, name=name), "default", into=dict)
 
 
-async def told(lab: Lab, name: str, reason: str) -> dra.Condition:
+async def wait_for_reason(lab: Lab, name: str, reason: str) -> dra.Condition:
     """Waits until a failure condition of the pod's claim has this reason."""
     found: list[dra.Condition] = []
 

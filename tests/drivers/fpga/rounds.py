@@ -1,4 +1,4 @@
-"""Rounds of prepare and kill -9 on a card that outlives processes, and what is there after each.
+"""Rounds of prepare and kill -9 on a card that outlives processes, and checks after each.
 
 `python -m tests.drivers.fpga.rounds FOLDER SEED ROUNDS`. Each life of the driver is a process forked from this
 one, which has everything imported and no thread. It dies at a random step: a call of the hardware, before or
@@ -22,54 +22,54 @@ from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.testing import Harness, builders
 from dradriver.testing.process import NodeProcess
 from dradriver_fpga import FpgaConfig, FpgaDriver
-from dradriver_fpga.bitstreams import Cache
+from dradriver_fpga.bitstreams import BitstreamCache
 from dradriver_fpga.card import Bitstream as Image
-from dradriver_fpga.card.simulator import FileStore, SimulatedHardware
+from dradriver_fpga.card.simulator import FpgaFileStore, SimulatedFpgas
 from dradriver_fpga.card.simulator.hardware import Moment
 from dradriver_fpga.configs import RequestedBitstream
-from tests.drivers.fpga.bitstreams import Bitstreams
+from tests.drivers.fpga.bitstream_files import Bitstreams
 from tests.drivers.fpga.nodes import QuickHardware
-from tests.drivers.lives import in_a_process
+from tests.drivers.processes import run_forked
 
 REGIONS = ("pci-0000-3b-00-0-region-0", "pci-0000-3b-00-0-region-1")
 
 
 @dataclass
-class Death:
+class ProcessKiller:
     """Ends the process at the so-and-so-many-th step that changes something."""
 
-    left: int
+    remaining: int
 
     def step(self, *_: object) -> None:
-        self.left -= 1
-        if self.left <= 0:
+        self.remaining -= 1
+        if self.remaining <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def hook(self, call: str, moment: Moment) -> None:
         if call in {"program", "programmed"}:
             self.step(moment)
 
-    def watch(self) -> None:
-        finish = Cache._finish
+    def install(self) -> None:
+        finish = BitstreamCache._complete
 
-        def finishing(cache: Cache, file: IO[bytes], path: Path) -> None:
+        def finishing(cache: BitstreamCache, file: IO[bytes], path: Path) -> None:
             self.step()
             finish(cache, file, path)
             self.step()
 
-        Cache._finish = finishing  # type: ignore[method-assign, assignment]
+        BitstreamCache._complete = finishing  # type: ignore[method-assign, assignment]
         NodeProcess._observe = lambda *_: self.step()  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)
-class World:
+class RoundsNode:
     """A node's folder and its one card."""
 
     folder: Path
 
-    def harness(self, death: Death | None = None) -> Harness:
+    def harness(self, death: ProcessKiller | None = None) -> Harness:
         def make() -> FpgaDriver:
-            store = FileStore(self.folder / "cards.json")
+            store = FpgaFileStore(self.folder / "cards.json")
             hook = death.hook if death else lambda *_: None
             settings = f"bitstreams: {{folder: {self.folder / 'images'}}}"
             return FpgaDriver(settings, QuickHardware(["pac"], store=store, speed=0.005, hook=hook))
@@ -77,24 +77,26 @@ class World:
         return Harness(make, self.folder)
 
 
-def mortal_life(world: World, claims: Sequence[ResourceClaim], death: Death, seconds: float) -> None:
-    death.watch()
+def run_until_killed(
+    world: RoundsNode, claims: Sequence[ResourceClaim], death: ProcessKiller, seconds: float
+) -> None:
+    death.install()
     if seconds:
-        signal.setitimer(signal.ITIMER_REAL, seconds)  # nobody handles the signal
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # the signal has no handler
     with world.harness(death) as node:
         for claim in claims:
             node.prepare(claim)
 
 
-def next_life(world: World, claims: Sequence[ResourceClaim], images: Sequence[Image]) -> None:
+def verify_next_process(world: RoundsNode, claims: Sequence[ResourceClaim], images: Sequence[Image]) -> None:
     with world.harness() as node:
         answers = [node.prepare(claim) for claim in claims]
-        (card,) = SimulatedHardware(store=FileStore(world.folder / "cards.json")).cards()
-        held = [region.bitstream for region in card.regions]
+        (card,) = SimulatedFpgas(store=FpgaFileStore(world.folder / "cards.json")).cards()
+        contents = [region.bitstream for region in card.regions]
         wanted = [image.sha256 for image in images]
-        assert held == wanted, f"the card holds {held}, wanted is {wanted}"
-        told = [variable.partition("=")[2] for each in answers for variable in each.edits.env]
-        assert told == wanted, f"containers are told {told}"
+        assert contents == wanted, f"the card holds {contents}, wanted is {wanted}"
+        variables = [variable.partition("=")[2] for each in answers for variable in each.edits.env]
+        assert variables == wanted, f"containers are told {variables}"
         assert node.prepared() == {claim.metadata.uid: "prepared" for claim in claims}
         assert len(node.spec_files()) == len(claims)
         for path in (node.driver.data_dir / "bitstreams").iterdir():
@@ -104,22 +106,22 @@ def next_life(world: World, claims: Sequence[ResourceClaim], images: Sequence[Im
             node.unprepare(claim)
 
 
-def main(world: World, seed: int, rounds: int) -> None:
+def main(world: RoundsNode, seed: int, rounds: int) -> None:
     rng = random.Random(seed)
     (world.folder / "images").mkdir()
-    made = Bitstreams(world.folder / "images")
-    choice = [made.fitting("pac", f"{number:032x}", size=2000 * number) for number in range(1, 5)]
+    bitstreams = Bitstreams(world.folder / "images")
+    choice = [bitstreams.fitting("pac", f"{number:032x}", size=2000 * number) for number in range(1, 5)]
     killed = 0
     for number in range(rounds):
         images = rng.sample(choice, k=len(REGIONS))
         claims = [claim_for(device, image, number) for device, image in zip(REGIONS, images, strict=True)]
-        anywhere = rng.uniform(0.05, 0.5) if rng.random() < 0.4 else 0.0
-        death = Death(10**6 if anywhere else rng.randint(1, 20))
-        status = in_a_process(partial(mortal_life, world, claims, death, anywhere))
+        seconds = rng.uniform(0.05, 0.5) if rng.random() < 0.4 else 0.0
+        death = ProcessKiller(10**6 if seconds else rng.randint(1, 20))
+        status = run_forked(partial(run_until_killed, world, claims, death, seconds))
         ended = status in {0, -signal.SIGKILL, -signal.SIGALRM}
         assert ended, f"round {number}, SEED={seed}: a life ended with {status}"
         killed += status != 0
-        status = in_a_process(partial(next_life, world, claims, images))
+        status = run_forked(partial(verify_next_process, world, claims, images))
         assert status == 0, f"round {number}, SEED={seed}: the views differ"
     print(f"{rounds} rounds, {killed} kills")
 
@@ -133,4 +135,4 @@ def claim_for(device: str, image: Image, number: int) -> ResourceClaim:
 
 
 if __name__ == "__main__":
-    main(World(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))
+    main(RoundsNode(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))

@@ -1,4 +1,4 @@
-"""What every hardware behind `Hardware` must do; subclasses say which hardware."""
+"""Contract of every implementation of `GpuHardware`; subclasses provide the implementation."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,15 +9,15 @@ from typing import Protocol
 import pytest
 
 from dradriver_gpu_mig.card import (
-    CardError,
     ComputeMode,
     Event,
     EventKind,
     Gpu,
+    GpuError,
+    GpuHardware,
     GpuInstance,
     GpuLostError,
     GpuNotFoundError,
-    Hardware,
     InstanceNotFoundError,
     InsufficientResourcesError,
     InUseError,
@@ -42,7 +42,7 @@ class Reading:
     mig_devices: list[tuple[MigDevice, ...]]
 
 
-def read(hardware: Hardware) -> Reading:
+def read(hardware: GpuHardware) -> Reading:
     gpus = hardware.gpus()
     return Reading(
         hardware.system(),
@@ -56,7 +56,7 @@ def read(hardware: Hardware) -> Reading:
 class ReadingSuite:
     """Nothing here changes a card."""
 
-    def test_gpus_are_told_apart(self, reading: Reading) -> None:
+    def test_gpus_have_different_uuids_and_addresses(self, reading: Reading) -> None:
         addresses = [gpu.pci_address for gpu in reading.gpus]
         assert all(re.fullmatch(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0", address) for address in addresses)
         assert addresses == sorted(set(addresses))
@@ -97,17 +97,17 @@ class ReadingSuite:
 
 
 class Bench(Protocol):
-    """One hardware, and the hand on it. GPUs are named by index."""
+    """One hardware, and controls of it. GPUs are named by index."""
 
     @property
-    def hardware(self) -> Hardware: ...
-    def fail(self, gpu: int, kind: EventKind, *, xid: int = ..., gpu_instance: int = ...) -> None: ...
+    def hardware(self) -> GpuHardware: ...
+    def report_error(self, gpu: int, kind: EventKind, *, xid: int = ..., gpu_instance: int = ...) -> None: ...
     def lose(self, gpu: int) -> None: ...
     def reset(self, gpu: int) -> None: ...
-    def use(self, gpu: int, processes: Sequence[Process]) -> None: ...
+    def set_processes(self, gpu: int, processes: Sequence[Process]) -> None: ...
     def remove(self, gpu: int) -> None: ...
-    def refuse(self, gpu: int, code: int) -> None: ...
-    def refuse_placements(self, gpu: int, profile: int, code: int) -> None: ...
+    def fail_calls(self, gpu: int, code: int) -> None: ...
+    def fail_placements(self, gpu: int, profile: int, code: int) -> None: ...
 
 
 Benches = Callable[..., Bench]
@@ -190,18 +190,18 @@ class CardSuite:
         bench.hardware.destroy_gpu_instance(gpu, made.id)
         assert bench.hardware.gpu_instances(gpu) == ()
 
-    def test_what_a_process_uses_stays(self, bench: Bench, gpu: str) -> None:
+    def test_an_instance_in_use_is_not_destroyed(self, bench: Bench, gpu: str) -> None:
         made = make(bench, gpu, "1g.5gb", 0)
         device = bench.hardware.create_compute_instance(gpu, made.id)
         process = Process(4711, 1 << 20, made.id, device.compute_instance)
-        bench.use(0, [process])
+        bench.set_processes(0, [process])
         assert bench.hardware.processes(gpu) == (process,)
         with pytest.raises(InUseError):
             bench.hardware.destroy_compute_instance(gpu, made.id, device.compute_instance)
-        bench.use(0, [])
+        bench.set_processes(0, [])
         bench.hardware.destroy_compute_instance(gpu, made.id, device.compute_instance)
 
-    def test_what_is_not_there_is_not_found(self, bench: Bench, gpu: str) -> None:
+    def test_a_missing_instance_is_not_found(self, bench: Bench, gpu: str) -> None:
         hardware, made = bench.hardware, make(bench, gpu, "1g.5gb", 0)
         actions: list[Callable[[], object]] = [
             lambda: hardware.compute_instances(gpu, 3),
@@ -215,7 +215,7 @@ class CardSuite:
         with pytest.raises(InvalidArgumentError):
             hardware.profiles("GPU-11111111-2222-3333-4444-555555555555")
 
-    def test_without_mig_a_card_tells_what_it_could_offer(self, benches: Benches) -> None:
+    def test_a_card_with_mig_off_reports_its_profiles(self, benches: Benches) -> None:
         bench = benches("h100-80", mig=False)
         gpu = bench.hardware.gpus()[0].uuid
         assert bench.hardware.gpu_instances(gpu) == ()
@@ -224,7 +224,7 @@ class CardSuite:
         with pytest.raises(NotSupportedError):
             make(bench, gpu, "7g.80gb", 0)
 
-    def test_a_card_that_cannot_be_divided_is_whole(self, benches: Benches) -> None:
+    def test_a_card_without_mig_support_has_no_profiles(self, benches: Benches) -> None:
         bench = benches("t4", "a30")
         whole, divided = bench.hardware.gpus()
         assert whole.mig is None
@@ -236,20 +236,20 @@ class CardSuite:
             bench.hardware.set_mig_mode(whole.uuid, enabled=True)
         bench.hardware.set_compute_mode(whole.uuid, ComputeMode.EXCLUSIVE_PROCESS)
 
-    def test_an_error_before_a_switch_is_told_after_it(self, benches: Benches) -> None:
+    def test_an_error_before_a_switch_is_reported_after_it(self, benches: Benches) -> None:
         bench = benches("h100-80", mig=False)
         (gpu,) = bench.hardware.gpus()
-        bench.fail(0, EventKind.XID, xid=48)
+        bench.report_error(0, EventKind.XID, xid=48)
         bench.hardware.set_mig_mode(gpu.uuid, enabled=True)
         assert bench.hardware.wait_event(1) == Event(EventKind.XID, gpu.uuid, 48)
 
-    def test_errors_are_told_after_a_switch_too(self, benches: Benches) -> None:
+    def test_errors_after_a_switch_are_reported(self, benches: Benches) -> None:
         bench = benches("h100-80", mig=False)
         (gpu,) = bench.hardware.gpus()
         bench.hardware.set_mig_mode(gpu.uuid, enabled=True)
         while bench.hardware.wait_event(0) is not None:
             pass
-        bench.fail(0, EventKind.XID, xid=94)
+        bench.report_error(0, EventKind.XID, xid=94)
         assert bench.hardware.wait_event(1) == Event(EventKind.XID, gpu.uuid, 94)
 
     def test_a_hopper_switches_at_once_and_loses_its_instances(self, benches: Benches) -> None:
@@ -274,7 +274,7 @@ class CardSuite:
     def test_a_card_in_use_does_not_switch(self, benches: Benches) -> None:
         bench = benches("h100-80", mig=False)
         gpu = bench.hardware.gpus()[0].uuid
-        bench.use(0, [Process(1, 0, None, None)])
+        bench.set_processes(0, [Process(1, 0, None, None)])
         with pytest.raises(InUseError):
             bench.hardware.set_mig_mode(gpu, enabled=True)
 
@@ -289,12 +289,12 @@ class CardSuite:
         with pytest.raises(NotSupportedError):
             bench.hardware.set_compute_mode(gpu, ComputeMode.PROHIBITED)
 
-    def test_errors_of_a_card_and_of_an_instance_are_told(self, benches: Benches) -> None:
+    def test_errors_of_a_card_and_of_an_instance_are_reported(self, benches: Benches) -> None:
         bench = benches("a100-40", "a100-40")
         one, other = (gpu.uuid for gpu in bench.hardware.gpus())
-        bench.fail(1, EventKind.XID, xid=79)
-        bench.fail(0, EventKind.XID, xid=43, gpu_instance=9)
-        bench.fail(0, EventKind.DOUBLE_BIT_ECC)
+        bench.report_error(1, EventKind.XID, xid=79)
+        bench.report_error(0, EventKind.XID, xid=43, gpu_instance=9)
+        bench.report_error(0, EventKind.DOUBLE_BIT_ECC)
         assert [bench.hardware.wait_event(1) for _ in range(3)] == [
             Event(EventKind.XID, other, 79),
             Event(EventKind.XID, one, 43, 9, 0),
@@ -302,11 +302,11 @@ class CardSuite:
         ]
         assert bench.hardware.wait_event(0) is None
 
-    def test_changes_of_instances_are_told(self, bench: Bench, gpu: str) -> None:
+    def test_changes_of_instances_are_reported(self, bench: Bench, gpu: str) -> None:
         make(bench, gpu, "1g.5gb", 0)
         assert bench.hardware.wait_event(1) == Event(EventKind.MIG_CHANGED, gpu)
 
-    def test_a_lost_card_is_told_once_and_is_away_until_its_reset(self, benches: Benches) -> None:
+    def test_a_lost_card_is_reported_once_and_missing_until_its_reset(self, benches: Benches) -> None:
         bench = benches("a100-40", "a30")
         lost, left = bench.hardware.gpus()
         bench.lose(0)
@@ -318,7 +318,7 @@ class CardSuite:
         bench.reset(0)
         assert bench.hardware.gpus() == (lost, left)
 
-    def test_a_gpu_is_asked_by_its_uuid(self, benches: Benches) -> None:
+    def test_a_gpu_is_found_by_its_uuid(self, benches: Benches) -> None:
         hardware = benches("a100-40", "a30").hardware
         for gpu in hardware.gpus():
             assert hardware.gpu(gpu.uuid) == gpu
@@ -333,24 +333,24 @@ class CardSuite:
         with pytest.raises(GpuNotFoundError):
             bench.hardware.gpu(gone.uuid)
 
-    def test_a_gpu_says_why_it_does_not_answer(self, benches: Benches) -> None:
+    def test_a_gpu_that_does_not_answer_returns_its_error(self, benches: Benches) -> None:
         bench = benches("a100-40", "a30")
         silent, left = bench.hardware.gpus()
         for code in (2, 3, 4, 6, 7, 10, 13, 15, 16, 23, 27, 28, 29, 999):
-            bench.refuse(0, code)
+            bench.fail_calls(0, code)
             assert bench.hardware.gpus() == (left,)
-            with pytest.raises(CardError) as told:
+            with pytest.raises(GpuError) as told:
                 bench.hardware.gpu(silent.uuid)
             assert told.value.code == code
             assert isinstance(told.value, GpuLostError | GpuNotFoundError) is (code in {6, 15})
-        bench.refuse(0, 0)
+        bench.fail_calls(0, 0)
         assert bench.hardware.gpus() == (silent, left)
 
     @pytest.mark.parametrize("code", [2, 3, 4, 6, 7, 10, 13, 23, 25, 999])
     def test_a_profile_without_placements_hides_no_other(self, benches: Benches, code: int) -> None:
         bench = benches("a100-40")
         (gpu,) = bench.hardware.gpus()
-        bench.refuse_placements(0, 15, code)
+        bench.fail_placements(0, 15, code)
         found = {profile.id: profile.placements for profile in bench.hardware.profiles(gpu.uuid)}
         assert {number for number, places in found.items() if not places} == {15}
         assert len(found) == 7
@@ -360,31 +360,31 @@ class CardSuite:
     def test_placements_that_were_refused_for_a_while_are_there_afterwards(self, benches: Benches) -> None:
         bench = benches("a100-40")
         (gpu,) = bench.hardware.gpus()
-        bench.refuse_placements(0, 15, 10)
+        bench.fail_placements(0, 15, 10)
         assert not all(profile.placements for profile in bench.hardware.profiles(gpu.uuid))
-        bench.refuse_placements(0, 15, 0)
+        bench.fail_placements(0, 15, 0)
         assert all(profile.placements for profile in bench.hardware.profiles(gpu.uuid))
 
-    def test_errors_are_heard_of_a_gpu_that_does_not_answer_for_a_while(self, benches: Benches) -> None:
+    def test_errors_of_a_temporarily_silent_gpu_are_reported(self, benches: Benches) -> None:
         bench = benches("a100-40", "a30")
         silent, _ = bench.hardware.gpus()
-        bench.refuse(0, 999)
+        bench.fail_calls(0, 999)
         bench.hardware.gpus()
-        bench.fail(0, EventKind.XID, xid=79)
+        bench.report_error(0, EventKind.XID, xid=79)
         assert bench.hardware.wait_event(1) == Event(EventKind.XID, silent.uuid, 79)
 
-    def test_errors_of_the_others_are_told_after_one_is_lost(self, benches: Benches) -> None:
+    def test_errors_of_other_gpus_are_reported_after_one_is_lost(self, benches: Benches) -> None:
         bench = benches("a100-40", "a30")
         lost, left = bench.hardware.gpus()
         bench.lose(0)
         assert bench.hardware.wait_event(1) == Event(EventKind.GPU_LOST, lost.uuid)
         bench.hardware.gpus()
         bench.hardware.wait_event(0)
-        bench.fail(1, EventKind.XID, xid=63)
+        bench.report_error(1, EventKind.XID, xid=63)
         assert bench.hardware.wait_event(1) == Event(EventKind.XID, left.uuid, 63)
 
-    def test_every_refusal_says_what_was_asked(self, bench: Bench, gpu: str) -> None:
-        with pytest.raises(CardError, match=gpu):
+    def test_every_error_names_the_gpu(self, bench: Bench, gpu: str) -> None:
+        with pytest.raises(GpuError, match=gpu):
             bench.hardware.destroy_gpu_instance(gpu, 5)
 
 

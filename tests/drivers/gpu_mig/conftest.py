@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.nvml import NvmlGpus
 from tests.drivers.gpu_mig.shim.build import build_shim
-from tests.drivers.gpu_mig.shim.hand import Hand, environment
-from tests.e2e.programs import COMPILER
+from tests.drivers.gpu_mig.shim.controls import ShimControls, environment
+from tests.e2e.bed.programs import COMPILER
 
 
 @pytest.fixture(scope="session")
@@ -20,17 +20,17 @@ def shim_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shim(
     shim_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., tuple[NvmlHardware, Hand]]]:
+) -> Iterator[Callable[..., tuple[NvmlGpus, ShimControls]]]:
     """Makes the cards of a node behind the shim, once a test."""
-    opened: list[NvmlHardware] = []
+    opened: list[NvmlGpus] = []
 
-    def make(*cards: str, mig: bool = True, sysfs: Path = Path("/sys")) -> tuple[NvmlHardware, Hand]:
+    def make(*cards: str, mig: bool = True, sysfs: Path = Path("/sys")) -> tuple[NvmlGpus, ShimControls]:
         for name, value in environment(tmp_path / "cards.state", cards, mig=mig).items():
             monkeypatch.setenv(name, value)
-        hardware = NvmlHardware(shim_library, sysfs=sysfs)
+        hardware = NvmlGpus(shim_library, sysfs=sysfs)
         hardware.open()
         opened.append(hardware)
-        return hardware, Hand(shim_library)
+        return hardware, ShimControls(shim_library)
 
     yield make
     for hardware in opened:

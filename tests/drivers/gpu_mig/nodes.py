@@ -1,4 +1,4 @@
-"""A node with simulated cards, the driver on it, and the hand of whoever stands beside it."""
+"""A node with simulated cards, the driver on it, and controls of the cards."""
 
 from pathlib import Path
 from typing import cast
@@ -8,33 +8,33 @@ from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import Harness, device_request
 from dradriver_gpu_mig import GpuDriver
 from dradriver_gpu_mig.card import GpuInstance, Placement
-from dradriver_gpu_mig.card.simulator import MemoryStore, SimulatedHardware
-from dradriver_gpu_mig.instances import Record, RecordStore
+from dradriver_gpu_mig.card.simulator import GpuMemoryStore, SimulatedGpus
+from dradriver_gpu_mig.instances import DeviceRecord, RecordStore
 
 DRIVER = "gpu.nvidia.com"
 
 
-class Cards(Harness):
-    """`with Cards(tmp_path) as node`: the driver in dynamic mode on one A100-40, unless said otherwise."""
+class GpuHarness(Harness):
+    """`with GpuHarness(tmp_path) as node`: the driver, by default in dynamic mode on one A100-40."""
 
     def __init__(self, folder: Path, *models: str, settings: str = "mode: dynamic", mig: bool = True) -> None:
-        self.store = MemoryStore()
+        self.store = GpuMemoryStore()
         self.models = models or ("a100-40",)
         self.mig = mig
-        self.cards: SimulatedHardware = self.hardware()
+        self.cards: SimulatedGpus = self.hardware()
         self.cards.open()
         self.settings = settings
         super().__init__(lambda: GpuDriver(self.settings, self.hardware()), folder)
 
-    def hardware(self) -> SimulatedHardware:
-        return SimulatedHardware(self.models, store=self.store, mig=self.mig)
+    def hardware(self) -> SimulatedGpus:
+        return SimulatedGpus(self.models, store=self.store, mig=self.mig)
 
     @property
-    def live(self) -> SimulatedHardware:
+    def driver_hardware(self) -> SimulatedGpus:
         """The cards as the driver's process has them now."""
         node = cast(GpuDriver, self.driver)._node
         assert node is not None
-        return cast(SimulatedHardware, node.cards.hardware)
+        return cast(SimulatedGpus, node.cards.hardware)
 
     @property
     def gpu(self) -> str:
@@ -63,28 +63,32 @@ class Cards(Harness):
         """What the GPUs are divided into: profile, start, and how many compute instances live there."""
         return {
             gpu.uuid: [
-                (self.profile(gpu.uuid, each), each.placement.start, self.compute(gpu.uuid, each))
+                (
+                    self.get_profile_name(gpu.uuid, each),
+                    each.placement.start,
+                    self.count_compute_instances(gpu.uuid, each),
+                )
                 for each in self.cards.gpu_instances(gpu.uuid)
             ]
             for gpu in self.cards.gpus()
         }
 
     @property
-    def there(self) -> list[tuple[str, int, int]]:
+    def first_gpu_instances(self) -> list[tuple[str, int, int]]:
         """What the first GPU is divided into."""
         return self.instances()[self.gpu]
 
-    def profile(self, gpu: str, instance: GpuInstance) -> str:
+    def get_profile_name(self, gpu: str, instance: GpuInstance) -> str:
         return next(each.name for each in self.cards.profiles(gpu) if each.id == instance.profile_id)
 
-    def compute(self, gpu: str, instance: GpuInstance) -> int:
+    def count_compute_instances(self, gpu: str, instance: GpuInstance) -> int:
         return len(self.cards.compute_instances(gpu, instance.id))
 
-    def by_hand(self, profile: str, start: int) -> None:
+    def create_foreign_instance(self, get_profile_name: str, start: int) -> None:
         """Somebody makes a MIG device on the first GPU with nvidia-smi."""
-        (found,) = (each for each in self.cards.profiles(self.gpu) if each.name == profile)
-        made = self.cards.create_gpu_instance(self.gpu, found.id, Placement(start, found.memory_slices))
-        self.cards.create_compute_instance(self.gpu, made.id)
+        (found,) = (each for each in self.cards.profiles(self.gpu) if each.name == get_profile_name)
+        instance = self.cards.create_gpu_instance(self.gpu, found.id, Placement(start, found.memory_slices))
+        self.cards.create_compute_instance(self.gpu, instance.id)
 
     @property
     def record_store(self) -> RecordStore:
@@ -92,14 +96,16 @@ class Cards(Harness):
         assert node is not None
         return node.record_store
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[DeviceRecord]:
         return self.record_store.all()
 
-    def ask(self, profile: str = "") -> ResourceClaim:
+    def allocate_profile(self, get_profile_name: str = "") -> ResourceClaim:
         """A claim that the allocator gave a device of a profile."""
-        expression = f"device.attributes['{DRIVER}'].profile == '{profile}'" if profile else "true"
+        expression = (
+            f"device.attributes['{DRIVER}'].profile == '{get_profile_name}'" if get_profile_name else "true"
+        )
         return self.allocate(device_request(DRIVER, expression))
 
-    def take(self, device: str, name: str = "") -> ResourceClaim:
-        """A claim that has this device, whoever allocated it."""
+    def allocate_device(self, device: str, name: str = "") -> ResourceClaim:
+        """A claim with this device, without a decision of the allocator."""
         return self.allocate_blindly(("node-1", device), name=name)

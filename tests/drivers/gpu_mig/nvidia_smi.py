@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-__all__ = ["GPU_FIELDS", "SmiProfile", "ask", "parse_gpus", "parse_placements", "parse_profiles"]
+__all__ = ["GPU_FIELDS", "SmiProfile", "parse_gpus", "parse_placements", "parse_profiles", "run_nvidia_smi"]
 
 GPU_FIELDS = (
     "index,uuid,pci.bus_id,name,driver_version,memory.total,compute_cap,mig.mode.current,mig.mode.pending"
@@ -24,12 +24,12 @@ class SmiProfile:
     """A row of `nvidia-smi mig -lgip`; memory in GiB, with as many digits as are printed."""
 
     name: str
-    most: int
+    max_instances: int
     gib: Decimal
     engines: tuple[int, int, int, int, int, int]
 
 
-def ask(*arguments: str) -> tuple[int, str]:
+def run_nvidia_smi(*arguments: str) -> tuple[int, str]:
     """What it exits with and prints; 127 where it is not installed."""
     try:
         done = subprocess.run(

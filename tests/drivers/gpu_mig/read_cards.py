@@ -9,13 +9,13 @@ import sys
 import msgspec
 
 from dradriver_gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, NoPermissionError
-from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.nvml import NvmlGpus
 from tests.drivers.gpu_mig.card_suite import read
 
 NOTHING_TO_READ = 3
 
 if __name__ == "__main__":
-    hardware = NvmlHardware()
+    hardware = NvmlGpus()
     try:
         hardware.open()
         sys.stdout.buffer.write(msgspec.json.encode(read(hardware)))

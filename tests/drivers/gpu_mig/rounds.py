@@ -21,11 +21,11 @@ from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.testing import Harness, builders
 from dradriver.testing.process import NodeProcess
 from dradriver_gpu_mig import GpuDriver
-from dradriver_gpu_mig.card import Hardware
-from dradriver_gpu_mig.card.nvml import NvmlHardware
-from dradriver_gpu_mig.card.simulator import FileStore, SimulatedHardware
+from dradriver_gpu_mig.card import GpuHardware
+from dradriver_gpu_mig.card.nvml import NvmlGpus
+from dradriver_gpu_mig.card.simulator import GpuFileStore, SimulatedGpus
 from dradriver_gpu_mig.instances import RecordStore
-from tests.drivers.lives import in_a_process
+from tests.drivers.processes import run_forked
 
 GPU: Final = "gpu-0000-07-00-0-mig-"
 # Each slot has memory slices of its own, so that claims of different slots never overlap.
@@ -44,7 +44,7 @@ CHANGES: Final = (
 
 @dataclass(frozen=True)
 class Call:
-    """What a kubelet asks for."""
+    """A call of the kubelet."""
 
     slot: int
     claim: ResourceClaim
@@ -54,11 +54,11 @@ class Call:
         (harness.prepare if self.prepare else harness.unprepare)(self.claim)
 
 
-class Death:
+class ProcessKiller:
     """Ends the process at the so-and-so-many-th step; with `only`, of those that change something."""
 
     def __init__(self, at: int, *, only_changes: bool) -> None:
-        self._left = at
+        self._remaining = at
         self._only_changes = only_changes
 
     def hook(self, call: str, _moment: str) -> None:
@@ -66,13 +66,13 @@ class Death:
 
     def step(self, *, changes: bool) -> None:
         if changes or not self._only_changes:
-            self._left -= 1
-            if self._left <= 0:
+            self._remaining -= 1
+            if self._remaining <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def watch(self) -> None:
+    def install(self) -> None:
         """Steps before and after each write of a record, and at each step of the SDK."""
-        for name in ("put", "drop"):
+        for name in ("put", "delete"):
             setattr(RecordStore, name, self._around(getattr(RecordStore, name)))
         NodeProcess._observe = lambda *_: self.step(changes=True)  # type: ignore[method-assign]
 
@@ -85,7 +85,7 @@ class Death:
         return watched
 
 
-def new_claim(rng: random.Random, slot: int, number: int) -> ResourceClaim:
+def make_claim(rng: random.Random, slot: int, number: int) -> ResourceClaim:
     device = GPU + rng.choice(SLOTS[slot])
     claim = builders.claim(builders.device_request(GpuDriver.name), name=f"claim-{number}")
     request = claim.spec.devices.requests[0].name
@@ -93,10 +93,10 @@ def new_claim(rng: random.Random, slot: int, number: int) -> ResourceClaim:
     return builders.allocated(claim, result, node_name=builders.NODE)
 
 
-class Watched:
+class KillableHardware:
     """Hardware that steps before and after each call."""
 
-    def __init__(self, hardware: Hardware, death: Death) -> None:
+    def __init__(self, hardware: GpuHardware, death: ProcessKiller) -> None:
         self._hardware, self._death = hardware, death
 
     def __getattr__(self, name: str) -> Callable[..., object]:
@@ -110,7 +110,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class World:
+class RoundsNode:
     """A node's folder, and its one card.
 
     Attributes:
@@ -121,28 +121,28 @@ class World:
     folder: Path
     library: Path | None
 
-    def cards(self) -> Hardware:
+    def cards(self) -> GpuHardware:
         if self.library is not None:
-            return NvmlHardware(self.library)
-        return SimulatedHardware(["a100-40"], store=FileStore(self.folder / "cards.json"))
+            return NvmlGpus(self.library)
+        return SimulatedGpus(["a100-40"], store=GpuFileStore(self.folder / "cards.json"))
 
-    def harness(self, death: Death | None = None) -> Harness:
+    def harness(self, death: ProcessKiller | None = None) -> Harness:
         def make() -> GpuDriver:
-            cards = self.cards() if death is None else cast(Hardware, Watched(self.cards(), death))
+            cards = self.cards() if death is None else cast(GpuHardware, KillableHardware(self.cards(), death))
             return GpuDriver("{mode: dynamic, destroySeconds: 1}", cards)
 
         return Harness(make, self.folder)
 
 
-def mortal_life(world: World, calls: Sequence[Call], death: Death) -> None:
-    death.watch()
+def run_until_killed(world: RoundsNode, calls: Sequence[Call], death: ProcessKiller) -> None:
+    death.install()
     with world.harness(death) as node:
         for number, call in enumerate(calls):
             (world.folder / "begun").write_text(str(number + 1))
             call.on(node)
 
 
-def next_life(world: World, repeated: Sequence[Call], wanted: Sequence[ResourceClaim]) -> None:
+def verify_next_process(world: RoundsNode, repeated: Sequence[Call], wanted: Sequence[ResourceClaim]) -> None:
     with world.harness() as node:
         for call in repeated:
             call.on(node)
@@ -155,46 +155,46 @@ def next_life(world: World, repeated: Sequence[Call], wanted: Sequence[ResourceC
             for each in cards.gpu_instances(gpu.uuid)
             if len(cards.compute_instances(gpu.uuid, each.id)) == 1
         )
-        whole = len(cards.gpu_instances(gpu.uuid)) == len(on_card) == len(cards.mig_devices(gpu.uuid))
+        all_complete = len(cards.gpu_instances(gpu.uuid)) == len(on_card) == len(cards.mig_devices(gpu.uuid))
         recorded = sorted(path.stem.removeprefix(GPU) for path in node.driver.data_dir.glob("devices/*.json"))
         devices = sorted(claim.results[0].device.removeprefix(GPU) for claim in wanted)
         uids = {claim.metadata.uid: "prepared" for claim in wanted}
         specs = node.spec_files()
         in_cdi = len(specs) == len(uids) and all(any(uid in spec for spec in specs) for uid in uids)
         views = f"wanted {devices}, cards {on_card}, records {recorded}, state {node.prepared()}, CDI {specs}"
-        assert whole, views
+        assert all_complete, views
         assert on_card == recorded == devices, views
         assert node.prepared() == uids, views
         assert in_cdi, views
 
 
-def main(world: World, seed: int, rounds: int) -> None:
+def main(world: RoundsNode, seed: int, rounds: int) -> None:
     folder, rng = world.folder, random.Random(seed)
-    claims = [new_claim(rng, slot, slot) for slot in range(len(SLOTS))]
+    claims = [make_claim(rng, slot, slot) for slot in range(len(SLOTS))]
     present = [False] * len(SLOTS)
     killed = 0
     for number in range(rounds):
         calls: list[Call] = []
         for slot in rng.sample(range(len(SLOTS)), k=rng.randint(1, len(SLOTS))):
             if not present[slot]:
-                claims[slot] = new_claim(rng, slot, len(SLOTS) + number)
+                claims[slot] = make_claim(rng, slot, len(SLOTS) + number)
             calls.append(Call(slot, claims[slot], not present[slot]))
         (folder / "begun").write_text("0")
-        death = Death(rng.randint(1, 30), only_changes=True)
+        death = ProcessKiller(rng.randint(1, 30), only_changes=True)
         if rng.random() < 0.3:
-            death = Death(rng.randint(1, 150), only_changes=False)
-        status = in_a_process(partial(mortal_life, world, calls, death))
+            death = ProcessKiller(rng.randint(1, 150), only_changes=False)
+        status = run_forked(partial(run_until_killed, world, calls, death))
         assert status in {0, -signal.SIGKILL}, f"round {number}, SEED={seed}: a life ended with {status}"
         killed += status != 0
         begun = calls[: int((folder / "begun").read_text() or 0)]
         for call in begun:
             present[call.slot] = call.prepare
         wanted = [claim for claim, there in zip(claims, present, strict=True) if there]
-        status = in_a_process(partial(next_life, world, begun, wanted))
+        status = run_forked(partial(verify_next_process, world, begun, wanted))
         assert status == 0, f"round {number}, SEED={seed}: the views differ"
     print(f"{rounds} rounds, {killed} kills")
 
 
 if __name__ == "__main__":
-    where = World(Path(sys.argv[1]), Path(sys.argv[4]) if len(sys.argv) > 4 else None)
+    where = RoundsNode(Path(sys.argv[1]), Path(sys.argv[4]) if len(sys.argv) > 4 else None)
     main(where, int(sys.argv[2]), int(sys.argv[3]))

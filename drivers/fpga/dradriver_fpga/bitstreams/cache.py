@@ -1,8 +1,9 @@
-"""Files by digest, in a folder of bounded size.
+"""Caches files by digest, in a folder of bounded size.
 
-A file appears under its digest atomically, after it is complete, checked and on disk. If the process dies
-earlier, an unfinished file is left. The kernel releases its lock, and the next fetch removes it. If the process
-dies later, the file is complete. Two processes of a rolling update share the folder.
+When a file is complete, checked and on disk, it is renamed to its digest atomically. If the process dies before
+the renaming, an unfinished file is left. The kernel releases the lock on the unfinished file, and the next
+fetch removes the file. If the process dies after the renaming, the file is complete. Two processes of a rolling
+update share the folder.
 """
 
 import asyncio
@@ -19,19 +20,19 @@ from pathlib import Path
 from typing import IO, Final
 
 from dradriver_fpga.bitstreams.errors import BitstreamError
-from dradriver_fpga.bitstreams.sources import Sources
+from dradriver_fpga.bitstreams.sources import BitstreamSources
 from dradriver_fpga.configs import RequestedBitstream
 from dradriver_fpga.settings import BitstreamRules
 
-__all__ = ["Cache"]
+__all__ = ["BitstreamCache"]
 
-_UNFINISHED: Final = ".part"
-_REMEMBERED_SECONDS: Final = 60.0
+_UNFINISHED_SUFFIX: Final = ".part"
+_REJECTED_SECONDS: Final = 60.0
 """Seconds for which a rejected file is not fetched again, because its pod retries often."""
-_BAD_FILES: Final = frozenset({"TooLarge", "WrongDigest"})
+_REASONS_OF_A_BAD_FILE: Final = frozenset({"TooLarge", "WrongDigest"})
 
 
-class Cache:
+class BitstreamCache:
     """Fetched bitstreams.
 
     Args:
@@ -40,17 +41,17 @@ class Cache:
         sources: opens the bitstreams.
     """
 
-    def __init__(self, folder: Path, rules: BitstreamRules, sources: Sources) -> None:
+    def __init__(self, folder: Path, rules: BitstreamRules, sources: BitstreamSources) -> None:
         self._folder = folder
         self._rules = rules
         self._sources = sources
-        self._used: Counter[str] = Counter()
-        self._fetching: dict[str, asyncio.Lock] = {}
-        self._refused: dict[tuple[str, RequestedBitstream], tuple[float, BitstreamError]] = {}
+        self._users: Counter[str] = Counter()
+        self._fetch_locks: dict[str, asyncio.Lock] = {}
+        self._rejected: dict[tuple[str, RequestedBitstream], tuple[float, BitstreamError]] = {}
 
     @asynccontextmanager
     async def file(self, bitstream: RequestedBitstream, namespace: str) -> AsyncIterator[Path]:
-        """Yield the path of a file. It is neither changed nor removed inside the `async with` block.
+        """Yield the path of a file. The file is neither changed nor removed inside the `async with` block.
 
         Args:
             bitstream: the requested bitstream.
@@ -61,72 +62,72 @@ class Cache:
         """
         digest = bitstream.digest
         path = self._folder / digest
-        self._used[digest] += 1
+        self._users[digest] += 1
         try:
-            async with self._fetching.setdefault(digest, asyncio.Lock()):
-                if not await asyncio.to_thread(_is_good, path, digest):
+            async with self._fetch_locks.setdefault(digest, asyncio.Lock()):
+                if not await asyncio.to_thread(_is_valid, path, digest):
                     await self._fetch(bitstream, namespace, path)
             yield path
         finally:
-            self._used[digest] -= 1
-            if not self._used[digest]:
-                del self._used[digest]
-                self._fetching.pop(digest, None)
+            self._users[digest] -= 1
+            if not self._users[digest]:
+                del self._users[digest]
+                self._fetch_locks.pop(digest, None)
 
     async def _fetch(self, bitstream: RequestedBitstream, namespace: str, path: Path) -> None:
-        self._refused = {key: each for key, each in self._refused.items() if each[0] > time.monotonic()}
-        if refused := self._refused.get((namespace, bitstream)):
-            raise BitstreamError(str(refused[1]), refused[1].reason)
+        self._rejected = {key: each for key, each in self._rejected.items() if each[0] > time.monotonic()}
+        if rejected := self._rejected.get((namespace, bitstream)):
+            raise BitstreamError(str(rejected[1]), rejected[1].reason)
         try:
-            await self._fetch_now(bitstream, namespace, path)
+            await self._fetch_uncached(bitstream, namespace, path)
         except BitstreamError as error:
-            if error.reason in _BAD_FILES:
-                self._refused[namespace, bitstream] = (time.monotonic() + _REMEMBERED_SECONDS, error)
+            if error.reason in _REASONS_OF_A_BAD_FILE:
+                self._rejected[namespace, bitstream] = (time.monotonic() + _REJECTED_SECONDS, error)
             raise
 
-    async def _fetch_now(self, bitstream: RequestedBitstream, namespace: str, path: Path) -> None:
-        file = await asyncio.to_thread(self._begin)
+    async def _fetch_uncached(self, bitstream: RequestedBitstream, namespace: str, path: Path) -> None:
+        file = await asyncio.to_thread(self._create_unfinished)
         try:
-            await self._fill(file, bitstream, namespace)
-            await asyncio.to_thread(self._finish, file, path)
+            await self._write_chunks(file, bitstream, namespace)
+            await asyncio.to_thread(self._complete, file, path)
         except TimeoutError as error:
             seconds = self._rules.seconds
             raise BitstreamError(
-                f"{bitstream.where} did not arrive within {seconds:g} s", "DownloadFailed"
+                f"{bitstream.location} did not arrive within {seconds:g} s", "DownloadFailed"
             ) from error
         except OSError as error:
-            told = f"{bitstream.where} can't be kept in {self._folder}: {error.strerror}"
-            raise BitstreamError(told, "NoSpace") from error
+            message = f"{bitstream.location} cannot be stored in {self._folder}: {error.strerror}"
+            raise BitstreamError(message, "NoSpace") from error
         finally:
             await asyncio.to_thread(_discard, file)
 
-    async def _fill(self, file: IO[bytes], bitstream: RequestedBitstream, namespace: str) -> None:
-        size, sha, largest = 0, hashlib.sha256(), self._rules.largest_bytes
+    async def _write_chunks(self, file: IO[bytes], bitstream: RequestedBitstream, namespace: str) -> None:
+        size, sha, max_bytes = 0, hashlib.sha256(), self._rules.largest_bytes
         async with (
             asyncio.timeout(self._rules.seconds),
-            aclosing(self._sources.open(bitstream, namespace)) as pieces,
+            aclosing(self._sources.open(bitstream, namespace)) as chunks,
         ):
-            async for piece in pieces:
-                size += len(piece)
-                if size > largest:
-                    raise BitstreamError(f"{bitstream.where} is larger than {largest} bytes", "TooLarge")
-                sha.update(piece)
-                await asyncio.to_thread(file.write, piece)
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > max_bytes:
+                    raise BitstreamError(f"{bitstream.location} is larger than {max_bytes} bytes", "TooLarge")
+                sha.update(chunk)
+                await asyncio.to_thread(file.write, chunk)
         if sha.hexdigest() != bitstream.digest:
-            told = f"{bitstream.where} has the sha256 {sha.hexdigest()}, not {bitstream.digest}"
-            raise BitstreamError(told, "WrongDigest")
+            message = f"{bitstream.location} has the sha256 {sha.hexdigest()}, not {bitstream.digest}"
+            raise BitstreamError(message, "WrongDigest")
 
     # The methods below run on threads.
 
-    def _begin(self) -> IO[bytes]:
+    def _create_unfinished(self) -> IO[bytes]:
         self._folder.mkdir(parents=True, exist_ok=True)
-        for path in self._folder.glob(f"*{_UNFINISHED}"):
-            _remove_if_left(path)
-        file = tempfile.NamedTemporaryFile(dir=self._folder, suffix=_UNFINISHED, delete=False)  # noqa: SIM115
+        for path in self._folder.glob(f"*{_UNFINISHED_SUFFIX}"):
+            _remove_if_abandoned(path)
+        file = tempfile.NamedTemporaryFile(dir=self._folder, suffix=_UNFINISHED_SUFFIX, delete=False)  # noqa: SIM115
         fcntl.flock(file, fcntl.LOCK_EX)
         return file
 
-    def _finish(self, file: IO[bytes], path: Path) -> None:
+    def _complete(self, file: IO[bytes], path: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
         self._make_room(file.tell())
@@ -134,26 +135,26 @@ class Cache:
         _sync(self._folder)
 
     def _make_room(self, size: int) -> None:
-        """Remove the files that were unused for the longest time, but none that is in use."""
-        files = sorted(self._kept(), key=lambda each: each[0])
-        total = size + sum(kept for _, kept, _ in files)
-        for _, kept, path in files:
+        """Remove the files that were unused for the longest time, except files in use."""
+        files = sorted(self._list_files(), key=lambda each: each[0])
+        total = size + sum(kept_bytes for _, kept_bytes, _ in files)
+        for _, kept_bytes, path in files:
             if total <= self._rules.cache_bytes:
                 return
-            if path.name not in self._used:
+            if path.name not in self._users:
                 path.unlink(missing_ok=True)
-                total -= kept
+                total -= kept_bytes
 
-    def _kept(self) -> Iterator[tuple[float, int, Path]]:
+    def _list_files(self) -> Iterator[tuple[float, int, Path]]:
         for path in self._folder.iterdir():
-            if path.suffix != _UNFINISHED:
+            if path.suffix != _UNFINISHED_SUFFIX:
                 with contextlib.suppress(FileNotFoundError):
-                    about = path.stat()
-                    yield about.st_mtime, about.st_size, path
+                    status = path.stat()
+                    yield status.st_mtime, status.st_size, path
 
 
-def _is_good(path: Path, digest: str) -> bool:
-    """Return whether the file exists with the right content. A damaged file is fetched again."""
+def _is_valid(path: Path, digest: str) -> bool:
+    """Return whether the file exists and has the right content. If not, the caller fetches the file again."""
     try:
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() == digest:
@@ -164,22 +165,22 @@ def _is_good(path: Path, digest: str) -> bool:
     return False
 
 
-def _remove_if_left(path: Path) -> None:
-    """Remove an unfinished file that no process writes any more."""
+def _remove_if_abandoned(path: Path) -> None:
+    """Remove an unfinished file, unless a process is writing it."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()
 
 
 def _discard(file: IO[bytes]) -> None:
-    """Remove an unfinished file. After `_finish` it has another name, and this does nothing."""
+    """Remove an unfinished file. After `_complete`, the file has another name, and this call does nothing."""
     Path(file.name).unlink(missing_ok=True)
     file.close()
 
 
 def _sync(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)

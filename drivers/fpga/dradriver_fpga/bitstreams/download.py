@@ -9,9 +9,9 @@ from dradriver_fpga.urls import parse_url
 
 __all__ = ["download", "is_allowed"]
 
-_REDIRECTS: Final = 5
-_PIECE: Final = 1 << 18
-_SILENCE_SECONDS: Final = 30.0
+_MAX_REDIRECTS: Final = 5
+_CHUNK_BYTES: Final = 1 << 18
+_SOCKET_TIMEOUT: Final = 30.0
 
 
 def is_allowed(url: str, prefixes: Sequence[str]) -> bool:
@@ -27,7 +27,7 @@ def is_allowed(url: str, prefixes: Sequence[str]) -> bool:
 
 
 async def download(url: str, prefixes: Sequence[str]) -> AsyncGenerator[bytes, None]:
-    """Yield the file in pieces. A redirect is followed if the settings allow its target too.
+    """Yield the file in pieces. A redirect is followed if the settings also allow its target.
 
     Raises:
         BitstreamError: the file cannot be downloaded, or a URL is not allowed.
@@ -35,26 +35,27 @@ async def download(url: str, prefixes: Sequence[str]) -> AsyncGenerator[bytes, N
     import aiohttp  # noqa: PLC0415 - slow to import, and most nodes download nothing
     from yarl import URL  # noqa: PLC0415 - comes with it
 
-    timeout = aiohttp.ClientTimeout(total=None, connect=_SILENCE_SECONDS, sock_read=_SILENCE_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=None, connect=_SOCKET_TIMEOUT, sock_read=_SOCKET_TIMEOUT)
     try:
         async with aiohttp.ClientSession(timeout=timeout, trust_env=True, auto_decompress=False) as session:
-            where = url
-            for _ in range(_REDIRECTS):
-                if not is_allowed(where, prefixes):
-                    raise BitstreamError(f"url {where}: the settings of this node don't allow it", "Refused")
-                # `encoded`: the server gets exactly the URL that was compared.
-                async with session.get(URL(where, encoded=True), allow_redirects=False) as answer:
-                    if answer.status in {301, 302, 303, 307, 308}:
-                        where = urljoin(where, answer.headers.get("Location", ""))
+            location = url
+            for _ in range(_MAX_REDIRECTS):
+                if not is_allowed(location, prefixes):
+                    raise BitstreamError(f"url {location}: not allowed by the settings of this node", "Refused")
+                # `encoded` ensures that the server gets exactly the URL that was compared.
+                async with session.get(URL(location, encoded=True), allow_redirects=False) as response:
+                    if response.status in {301, 302, 303, 307, 308}:
+                        location = urljoin(location, response.headers.get("Location", ""))
                         continue
-                    if answer.status != 200:
+                    if response.status != 200:
                         raise BitstreamError(
-                            f"url {where} answers {answer.status} {answer.reason}", "DownloadFailed"
+                            f"url {location}: the server returned {response.status} {response.reason}",
+                            "DownloadFailed",
                         )
-                    async for piece in answer.content.iter_chunked(_PIECE):
-                        yield piece
+                    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+                        yield chunk
                     return
-            raise BitstreamError(f"url {url} is redirected more than {_REDIRECTS} times", "DownloadFailed")
+            raise BitstreamError(f"url {url}: more than {_MAX_REDIRECTS} redirects", "DownloadFailed")
     except (TimeoutError, aiohttp.ClientError, ValueError) as error:
-        told = str(error) or type(error).__name__
-        raise BitstreamError(f"url {url}: {told}", "DownloadFailed") from error
+        message = str(error) or type(error).__name__
+        raise BitstreamError(f"url {url}: {message}", "DownloadFailed") from error

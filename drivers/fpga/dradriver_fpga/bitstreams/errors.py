@@ -9,7 +9,7 @@ class BitstreamError(dra.DraError):
     """A bitstream is not available or not allowed. The card is not at fault.
 
     Attributes:
-        reason: one CamelCase word for programs.
+        reason: the reason as one CamelCase word, for programs.
     """
 
     def __init__(self, message: str, reason: str) -> None:

@@ -18,22 +18,26 @@ def require_signature(bitstream: RequestedBitstream, keys: Sequence[Ed25519Publi
 
     The signature covers the digest, so the check needs no file.
 
+    Args:
+        bitstream: the requested bitstream.
+        keys: the public keys that this node trusts.
+
     Raises:
-        BitstreamError: the signature is missing, malformed, or not by a trusted key.
+        BitstreamError: the signature is missing, malformed, or made by an untrusted key.
     """
     if not keys:
         return
     if not bitstream.signature:
-        raise BitstreamError(f"{bitstream.where} is not signed, and this node wants it", "NotSigned")
+        raise BitstreamError(f"{bitstream.location} has no signature, and this node requires one", "NotSigned")
     try:
         signature = base64.b64decode(bitstream.signature, validate=True)
     except binascii.Error as error:
-        raise BitstreamError(f"the signature of {bitstream.where} is not base64", "NotSigned") from error
-    if not any(_fits(key, signature, bytes.fromhex(bitstream.digest)) for key in keys):
-        raise BitstreamError(f"{bitstream.where} is signed by nobody whom this node trusts", "NotTrusted")
+        raise BitstreamError(f"the signature of {bitstream.location} is not base64", "NotSigned") from error
+    if not any(_verifies(key, signature, bytes.fromhex(bitstream.digest)) for key in keys):
+        raise BitstreamError(f"{bitstream.location} is not signed by a key that this node trusts", "NotTrusted")
 
 
-def _fits(key: Ed25519PublicKey, signature: bytes, digest: bytes) -> bool:
+def _verifies(key: Ed25519PublicKey, signature: bytes, digest: bytes) -> bool:
     try:
         key.verify(signature, digest)
     except InvalidSignature:

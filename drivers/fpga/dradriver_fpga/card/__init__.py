@@ -1,34 +1,30 @@
 """The FPGA cards of a node: their properties, their content and their changes.
 
-Law of this package: it knows cards, regions, slots, managers and bitstreams, and nothing of claims, pools or
-Kubernetes. `hardware.Hardware` is the only interface. The kernel (`real`: sysfs, uevents, device nodes) and a
-simulator (`simulator`) implement it with the same rules, and one contract suite tests both. Blocking calls run
-on the threads of `Cards`.
+Law of this package: it knows cards, regions, slots, managers and bitstreams. It must not know claims, pools or
+Kubernetes. `hardware.FpgaHardware` is the only interface. The kernel (`real`: sysfs, uevents, device nodes) and
+a simulator (`simulator`) implement this interface, and one contract suite tests both implementations. Blocking
+calls run on the threads of `FpgaCards`.
 
-- `hardware`: `Hardware`, the interface.
-- `cards`: `Cards`, the interface for asyncio.
-- `values`: properties of cards as frozen values.
+- `hardware`: `FpgaHardware`, the interface.
+- `cards`: `FpgaCards`, the interface for asyncio.
+- `values`: properties of cards as frozen values, and their device names.
 - `errors`: one class for each error that callers distinguish.
 - `health`: faults of a card.
 - `images`: reads bitstream files.
-- `names`: device names from card IDs.
 - `poll_schedule`: decides when the cards are read again.
-- `threads`: runs a blocking call on its own thread.
 - `real`: real cards.
 - `simulator`: cards without hardware.
 """
 
-from dradriver_fpga.card.cards import (
-    Cards,
-)
+from dradriver_fpga.card.cards import FpgaCards
 from dradriver_fpga.card.errors import (
     BusyError,
-    CardError,
     CardGoneError,
+    FpgaError,
+    FpgaNotSupportedError,
+    FpgaPermissionError,
     IncompatibleError,
     ManagerFailedError,
-    NoPermissionError,
-    NotSupportedError,
     ProgrammingTimedOutError,
     TargetNotFoundError,
     TooLargeError,
@@ -36,30 +32,21 @@ from dradriver_fpga.card.errors import (
     UnreadableBitstreamError,
     WrongDigestError,
 )
-from dradriver_fpga.card.hardware import (
-    Hardware,
-)
-from dradriver_fpga.card.health import (
-    Fault,
-    FaultKind,
-    faults,
-)
-from dradriver_fpga.card.images import (
-    make_gbs,
-)
+from dradriver_fpga.card.hardware import FpgaHardware
+from dradriver_fpga.card.health import Fault, FaultKind, find_faults
 from dradriver_fpga.card.values import (
     BLANK_ID,
     Bitstream,
     Bridge,
-    Card,
     CardKind,
     CardNode,
+    FpgaCard,
     Manager,
     ManagerState,
     Mechanism,
     Region,
     Slot,
-    normal_id,
+    normalize_id,
 )
 
 __all__ = [
@@ -67,22 +54,22 @@ __all__ = [
     "Bitstream",
     "Bridge",
     "BusyError",
-    "Card",
-    "CardError",
     "CardGoneError",
     "CardKind",
     "CardNode",
-    "Cards",
     "Fault",
     "FaultKind",
-    "Hardware",
+    "FpgaCard",
+    "FpgaCards",
+    "FpgaError",
+    "FpgaHardware",
+    "FpgaNotSupportedError",
+    "FpgaPermissionError",
     "IncompatibleError",
     "Manager",
     "ManagerFailedError",
     "ManagerState",
     "Mechanism",
-    "NoPermissionError",
-    "NotSupportedError",
     "ProgrammingTimedOutError",
     "Region",
     "Slot",
@@ -91,7 +78,6 @@ __all__ = [
     "ToolFailedError",
     "UnreadableBitstreamError",
     "WrongDigestError",
-    "faults",
-    "make_gbs",
-    "normal_id",
+    "find_faults",
+    "normalize_id",
 ]

@@ -1,4 +1,4 @@
-"""Hardware for asyncio: one thread follows changes of the cards, and others program them."""
+"""`FpgaHardware` for asyncio: one thread watches for changes of the cards, and other threads program cards."""
 
 import asyncio
 import contextlib
@@ -9,29 +9,26 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Final, Self
 
-from dradriver_fpga.card.errors import CardError, NotSupportedError
-from dradriver_fpga.card.hardware import Hardware
+from dradriver_fpga.card.errors import FpgaError, FpgaNotSupportedError
+from dradriver_fpga.card.hardware import FpgaHardware
 from dradriver_fpga.card.poll_schedule import PollSchedule
-from dradriver_fpga.card.threads import on_own_thread
-from dradriver_fpga.card.values import Bitstream, Card
+from dradriver_fpga.card.values import Bitstream, FpgaCard
 
-__all__ = ["Cards"]
-
-Found: TypeAlias = tuple[Card, ...]
+__all__ = ["FpgaCards"]
 
 _log: Final = logging.getLogger(__name__)
-_WAIT: Final = 0.25
-"""Seconds of one wait for a change, and so the longest time that the end of `changes` waits for its thread."""
-_PAUSE: Final = 5.0
+_WAIT_SECONDS: Final = 0.25
+"""Seconds of one wait for a change. When `changes` ends, it waits for its thread at most this long."""
+_RETRY_SECONDS: Final = 5.0
 """Seconds until a failed read is repeated."""
 
 
-class Cards:
+class FpgaCards:
     """The FPGAs of this node.
 
-        async with Cards(hardware) as cards:
+        async with FpgaCards(hardware) as cards:
             async for found in cards.changes(): ...
             await cards.program("0000:3b:00.0/0", bitstream, timeout=60)
 
@@ -40,12 +37,12 @@ class Cards:
         rescan: seconds between two reads of the cards while no change is reported.
     """
 
-    def __init__(self, hardware: Hardware, *, rescan: float = 30.0) -> None:
+    def __init__(self, hardware: FpgaHardware, *, rescan: float = 30.0) -> None:
         self._hardware = hardware
         self._rescan = rescan
         self._programming: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._programmed = threading.Event()
-        self._following: dict[asyncio.Task[None], threading.Event] = {}
+        self._content_changed = threading.Event()
+        self._followers: dict[asyncio.Task[None], threading.Event] = {}
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._hardware.open)
@@ -54,42 +51,50 @@ class Cards:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Hardware continues by itself. The next process finds a region with unknown content.
+        # The hardware continues to program. The next process finds a region with unknown content.
         running = list(self._programming.values())
         for task in running:
             task.cancel()
-        for stop in self._following.values():
+        for stop in self._followers.values():
             stop.set()
-        await asyncio.gather(*running, *self._following, return_exceptions=True)
+        await asyncio.gather(*running, *self._followers, return_exceptions=True)
         await asyncio.to_thread(self._hardware.close)
 
-    async def read(self) -> Found:
-        """Return the cards that are there now, by ID.
+    async def read(self) -> tuple[FpgaCard, ...]:
+        """Return the present cards, sorted by ID.
 
         Raises:
-            CardError: they cannot be read.
+            FpgaError: the cards cannot be read.
         """
         return await asyncio.to_thread(self._hardware.cards)
 
-    async def forget(self, card: str) -> None:
-        """Mark the content of a card as unknown, see `Hardware.forget`. `changes` then yields the cards again.
+    async def invalidate(self, card: str) -> None:
+        """Mark the content of a card as unknown. `changes` then yields the cards again.
+
+        Args:
+            card: ID of the card.
 
         Raises:
-            CardError: see `Hardware.forget`.
+            FpgaError: see `FpgaHardware.invalidate`.
         """
-        await asyncio.to_thread(self._hardware.forget, card)
-        self._programmed.set()
+        await asyncio.to_thread(self._hardware.invalidate, card)
+        self._content_changed.set()
 
     async def program(self, target: str, bitstream: Bitstream, *, timeout: float) -> None:
-        """Write a bitstream into a region or a card, see `Hardware.program`.
+        """Write a bitstream into a region or a card, see `FpgaHardware.program`.
 
         `changes` then yields the cards again.
 
-        Programming that has begun runs to its end even if its caller is cancelled. A second call for the same
-        target and bitstream waits for that end. The `timeout` counts from the beginning of the programming.
+        If programming has begun, it runs to its end even if its caller is cancelled. A second call for the same
+        target and bitstream waits for this end.
+
+        Args:
+            target: ID of a region or a card.
+            bitstream: the file to write.
+            timeout: seconds from the beginning of the programming until the target must operate.
 
         Raises:
-            CardError: see `Hardware.program`.
+            FpgaError: see `FpgaHardware.program`.
         """
         key = (target, bitstream.sha256)
         task = self._programming.get(key)
@@ -99,76 +104,116 @@ class Cards:
             task.add_done_callback(partial(self._forget, key))
         await asyncio.shield(task)
 
-    async def changes(self) -> AsyncGenerator[Found, None]:
-        """Yield the cards as they are now, and again after each change. The iteration ends with this object."""
+    async def changes(self) -> AsyncGenerator[tuple[FpgaCard, ...], None]:
+        """Yield the present cards now and after each change, until this object is closed."""
         loop = asyncio.get_running_loop()
-        news: deque[Found] = deque(maxlen=1)  # a slow listener gets only the latest state
-        told = asyncio.Event()
+        latest: deque[tuple[FpgaCard, ...]] = deque(maxlen=1)  # a slow listener gets only the latest state
+        changed = asyncio.Event()
         stop = threading.Event()
 
-        def keep(found: Found) -> None:
-            news.append(found)
-            told.set()
+        def publish(found: tuple[FpgaCard, ...]) -> None:
+            latest.append(found)
+            changed.set()
 
-        def put(found: Found) -> None:
+        def put(found: tuple[FpgaCard, ...]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop may be closed
-                loop.call_soon_threadsafe(keep, found)
+                loop.call_soon_threadsafe(publish, found)
 
-        follow = asyncio.create_task(on_own_thread("fpga-changes", partial(self._follow, put, stop)))
-        follow.add_done_callback(lambda _: told.set())
-        self._following[follow] = stop
+        follow = asyncio.create_task(_run_on_own_thread("fpga-changes", partial(self._poll_cards, put, stop)))
+        follow.add_done_callback(lambda _: changed.set())
+        self._followers[follow] = stop
         try:
-            while news or not follow.done():
-                await told.wait()
-                told.clear()
-                if news:
-                    yield news.pop()
+            while latest or not follow.done():
+                await changed.wait()
+                changed.clear()
+                if latest:
+                    yield latest.pop()
         finally:
             stop.set()
-            del self._following[follow]
+            del self._followers[follow]
             await follow
 
     async def _program(self, target: str, bitstream: Bitstream, timeout: float) -> None:
         try:
             action = partial(self._hardware.program, target, bitstream, timeout=timeout)
-            await on_own_thread(f"fpga-program-{target}", action)
+            await _run_on_own_thread(f"fpga-program-{target}", action)
         finally:
-            self._programmed.set()
+            self._content_changed.set()
 
     def _forget(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
         del self._programming[key]
         if not task.cancelled():
             task.exception()  # retrieves the error, because the caller may have been cancelled
 
-    def _follow(self, put: Callable[[Found], None], stop: threading.Event) -> None:
-        schedule, seen, wait = PollSchedule(self._rescan), None, self._hardware.wait_change
+    def _poll_cards(self, put: Callable[[tuple[FpgaCard, ...]], None], stop: threading.Event) -> None:
+        schedule, last, wait = PollSchedule(self._rescan), None, self._hardware.wait_change
         while not stop.is_set():
-            if self._programmed.is_set():
-                self._programmed.clear()
-                schedule.told(time.monotonic())
+            if self._content_changed.is_set():
+                self._content_changed.clear()
+                schedule.record_change(time.monotonic())
             now = time.monotonic()
             if now >= schedule.due:
-                seen = self._look(schedule, now, seen, put)
-            left = min(_WAIT, max(0.0, schedule.due - time.monotonic()))
+                last = self._read_cards(schedule, now, last, put)
+            seconds = min(_WAIT_SECONDS, max(0.0, schedule.due - time.monotonic()))
             try:
-                if schedule.gathers:
-                    stop.wait(left)
-                elif wait(left):
-                    schedule.told(time.monotonic())
-            except NotSupportedError as error:
-                _log.warning("FPGAs are looked at every %.0f s: %s", self._rescan, error)
+                if schedule.is_gathering:
+                    stop.wait(seconds)
+                elif wait(seconds):
+                    schedule.record_change(time.monotonic())
+            except FpgaNotSupportedError as error:
+                _log.warning(
+                    "FPGAs are read every %.0f s, their changes are not reported: %s", self._rescan, error
+                )
                 wait = stop.wait
 
-    def _look(
-        self, schedule: PollSchedule, now: float, seen: Found | None, put: Callable[[Found], None]
-    ) -> Found | None:
+    def _read_cards(
+        self,
+        schedule: PollSchedule,
+        now: float,
+        last: tuple[FpgaCard, ...] | None,
+        put: Callable[[tuple[FpgaCard, ...]], None],
+    ) -> tuple[FpgaCard, ...] | None:
         try:
             found = self._hardware.cards()
-        except (CardError, OSError) as error:
-            _log.warning("FPGAs can't be read, tried again in %.0f s: %s", _PAUSE, error)
-            schedule.failed(now, _PAUSE)
-            return seen
-        schedule.looked(now)
-        if found != seen:
+        except (FpgaError, OSError) as error:
+            _log.warning("FPGAs cannot be read, next attempt in %.0f s: %s", _RETRY_SECONDS, error)
+            schedule.record_failure(now, _RETRY_SECONDS)
+            return last
+        schedule.record_read(now)
+        if found != last:
             put(found)
         return found
+
+
+async def _run_on_own_thread(name: str, action: Callable[[], None]) -> None:
+    """Run `action` to its end, even if the caller is cancelled.
+
+    The process can end without waiting for `action`.
+    """
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def finish(error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        failure: Exception | None = None
+        try:
+            action()
+        except Exception as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop may be closed
+            loop.call_soon_threadsafe(finish, failure)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        await done
+    finally:
+        if done.done() and not done.cancelled():
+            thread.join()  # returns at once: the thread has reported its end

@@ -5,12 +5,12 @@ from dradriver_fpga.card.values import ManagerState
 
 __all__ = [
     "BusyError",
-    "CardError",
     "CardGoneError",
+    "FpgaError",
+    "FpgaNotSupportedError",
+    "FpgaPermissionError",
     "IncompatibleError",
     "ManagerFailedError",
-    "NoPermissionError",
-    "NotSupportedError",
     "ProgrammingTimedOutError",
     "TargetNotFoundError",
     "TooLargeError",
@@ -20,47 +20,47 @@ __all__ = [
 ]
 
 
-class CardError(dra.DraError):
+class FpgaError(dra.DraError):
     """Hardware rejected a call or failed. This class itself covers errors that callers do not distinguish."""
 
 
-class TargetNotFoundError(CardError):
-    """There is no such card or region."""
+class TargetNotFoundError(FpgaError):
+    """The card or region does not exist."""
 
 
-class CardGoneError(CardError):
+class CardGoneError(FpgaError):
     """The card was pulled, or fell off the bus, during a call."""
 
 
-class NotSupportedError(CardError):
+class FpgaNotSupportedError(FpgaError):
     """This card or this node does not support the call."""
 
 
-class NoPermissionError(CardError):
-    """The kernel denies the call: the process lacks root or a device node."""
+class FpgaPermissionError(FpgaError):
+    """The kernel denies the call: the process lacks root rights or a device node."""
 
 
-class BusyError(CardError):
+class BusyError(FpgaError):
     """The card's manager is programming. The call can be tried again."""
 
 
-class UnreadableBitstreamError(CardError):
-    """The file cannot be read, or does not have the format that its beginning indicates."""
+class UnreadableBitstreamError(FpgaError):
+    """The file cannot be read, or its content does not have the format that its first bytes indicate."""
 
 
-class TooLargeError(CardError):
+class TooLargeError(FpgaError):
     """The file is larger than the allowed size or than the region."""
 
 
-class WrongDigestError(CardError):
+class WrongDigestError(FpgaError):
     """The file's digest is not the requested one."""
 
 
-class IncompatibleError(CardError):
-    """The bitstream was made for another interface than the card's present one."""
+class IncompatibleError(FpgaError):
+    """The bitstream was made for another interface than the card's present interface."""
 
 
-class ManagerFailedError(CardError):
+class ManagerFailedError(FpgaError):
     """The manager ended in an error state. The card can be programmed again.
 
     Attributes:
@@ -72,9 +72,9 @@ class ManagerFailedError(CardError):
         super().__init__(message)
 
 
-class ProgrammingTimedOutError(CardError):
+class ProgrammingTimedOutError(FpgaError):
     """Programming did not end in time. The content of the card is unknown."""
 
 
-class ToolFailedError(CardError):
+class ToolFailedError(FpgaError):
     """The vendor's program is missing or failed. The message ends with its last output."""

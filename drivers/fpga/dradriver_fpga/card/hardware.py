@@ -1,17 +1,17 @@
-"""The interface to hardware. Calls block; `Cards` runs them on threads."""
+"""The interface to hardware. Calls block; `FpgaCards` runs them on threads."""
 
 from typing import Protocol
 
-from dradriver_fpga.card.values import Bitstream, Card
+from dradriver_fpga.card.values import Bitstream, FpgaCard
 
-__all__ = ["Hardware"]
+__all__ = ["FpgaHardware"]
 
 
-class Hardware(Protocol):
-    """All FPGAs of a node. Every call may raise `CardError`, and any thread may call it.
+class FpgaHardware(Protocol):
+    """All FPGAs of a node. Every call may raise `FpgaError`, and any thread may call it.
 
-    The content of a card is in the hardware and outlives the process. A process that dies while it programs
-    leaves a region whose `bitstream` is "". That region has to be programmed again.
+    The content of a card is in the hardware and outlives the process. If a process dies while it programs a
+    region, the region's `bitstream` is "" afterwards. The caller must then program the region again.
     """
 
     def open(self) -> None:
@@ -20,23 +20,23 @@ class Hardware(Protocol):
     def close(self) -> None:
         """Shut down. A running `wait_change` returns within its timeout."""
 
-    def cards(self) -> tuple[Card, ...]:
-        """Return the cards that are there now, by ID."""
+    def cards(self) -> tuple[FpgaCard, ...]:
+        """Return the present cards, sorted by ID."""
 
     def program(self, target: str, bitstream: Bitstream, *, timeout: float) -> None:
-        """Write a bitstream into a region, or into a whole card (a shell), and wait until it operates.
+        """Write a bitstream into a region, or into a whole card (a shell), and wait until the target operates.
 
-        Other regions of the card keep their content. A shell clears all regions. Nothing is written if the file
-        is rejected.
+        Other regions of the card keep their content. Writing a shell clears all regions. If the file is
+        rejected, nothing is written.
 
         Args:
             target: ID of a region or a card.
             bitstream: the file to write.
-            timeout: seconds until it has to operate.
+            timeout: seconds until the target must operate.
 
         Raises:
-            TargetNotFoundError: there is no such region or card.
-            NotSupportedError: this node cannot program it.
+            TargetNotFoundError: the region or card does not exist.
+            FpgaNotSupportedError: this node cannot program the target.
             UnreadableBitstreamError, TooLargeError, WrongDigestError, IncompatibleError: the file is rejected.
             BusyError: the card is being programmed.
             ManagerFailedError: the manager ended in an error state.
@@ -45,25 +45,28 @@ class Hardware(Protocol):
             ProgrammingTimedOutError: programming took too long.
         """
 
-    def forget(self, card: str) -> None:
+    def invalidate(self, card: str) -> None:
         """Mark the content of a card and its regions as unknown, because another program may have changed it.
 
-        The mark is durable when this returns. It still holds after the process dies.
+        When this method returns, the mark is durable. It remains even if the process dies.
 
         Args:
             card: ID of the card.
 
         Raises:
-            TargetNotFoundError: there is no such card.
-            CardError: the mark cannot be stored.
+            TargetNotFoundError: the card does not exist.
+            FpgaError: the mark cannot be stored.
         """
 
     def wait_change(self, timeout: float) -> bool:
         """Return whether the cards may have changed since the last call. Waits up to `timeout` seconds.
 
-        Several changes can be reported as one. Some changes, such as programming, are not reported. `cards`
-        therefore has to be called from time to time.
+        Several changes can be reported as one. Some changes, such as programming, are not reported. The caller
+        must therefore call `cards` from time to time.
+
+        Args:
+            timeout: seconds to wait; 0: return at once.
 
         Raises:
-            NotSupportedError: the node does not report changes.
+            FpgaNotSupportedError: the node does not report changes.
         """

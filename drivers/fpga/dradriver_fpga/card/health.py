@@ -4,16 +4,16 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dradriver_fpga.card.values import BLANK_ID, Card, Region
+from dradriver_fpga.card.values import BLANK_ID, FpgaCard, Region
 
-__all__ = ["Fault", "FaultKind", "faults"]
+__all__ = ["Fault", "FaultKind", "find_faults"]
 
 
 class FaultKind(enum.Enum):
     """Kind of a fault."""
 
     NO_ANSWER = "the logic of a region does not answer"
-    PROGRAMMING_FAILED = "the manager stands in an error state"
+    PROGRAMMING_FAILED = "the manager is in an error state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class Fault:
 
     Attributes:
         kind: kind of the fault.
-        region: ID of the region; "" if regions share the manager, which does not report the failed region.
+        region: ID of the region; "" if several regions share the manager, because the manager does not report
+            which region failed.
         message: text for people.
     """
 
@@ -31,22 +32,26 @@ class Fault:
     message: str
 
 
-def faults(card: Card) -> tuple[Fault, ...]:
-    """Return all faults of a card."""
-    return tuple(_faults(card))
+def find_faults(card: FpgaCard) -> tuple[Fault, ...]:
+    """Return all faults of a card.
+
+    Args:
+        card: the card.
+    """
+    return tuple(_iterate_faults(card))
 
 
-def _faults(card: Card) -> Iterator[Fault]:
-    alone = card.regions[0].id if len(card.regions) == 1 else ""
+def _iterate_faults(card: FpgaCard) -> Iterator[Fault]:
+    only_region = card.regions[0].id if len(card.regions) == 1 else ""
     for manager in card.managers:
         if manager.state.is_error:
             message = (
                 f"{card.id}: the FPGA manager is in state {manager.state.value!r} {manager.status}".rstrip()
             )
-            yield Fault(FaultKind.PROGRAMMING_FAILED, alone, message)
+            yield Fault(FaultKind.PROGRAMMING_FAILED, only_region, message)
     for region in card.regions:
         if _is_silent(region):
-            yield Fault(FaultKind.NO_ANSWER, region.id, f"{region.id} does not answer: its AFU ID is all f")
+            yield Fault(FaultKind.NO_ANSWER, region.id, f"{region.id} does not answer: its AFU ID is ffff...")
 
 
 def _is_silent(region: Region) -> bool:

@@ -15,9 +15,9 @@ from dradriver_fpga.card.errors import (
     UnreadableBitstreamError,
     WrongDigestError,
 )
-from dradriver_fpga.card.values import Bitstream, normal_id
+from dradriver_fpga.card.values import Bitstream, normalize_id
 
-__all__ = ["Format", "Image", "load_image", "make_gbs", "require_interface"]
+__all__ = ["Format", "Image", "load_image", "require_interface"]
 
 _GBS_MAGIC: Final = b"XeonFPGA\xb7GBSv001"
 _XCLBIN_MAGIC: Final = b"xclbin2\0"
@@ -40,10 +40,10 @@ class Image:
 
     Attributes:
         format: format of the file.
-        interface_id: interface that it was made for; "" if the file does not contain it.
-        afu_id: AFU ID of a region after programming; "" if the file does not contain it.
+        interface_id: interface for which the file was made; "" if the file does not contain this ID.
+        afu_id: AFU ID of a region after programming; "" if the file does not contain this ID.
         data: the whole file.
-        start: offset of the bits that a manager takes.
+        start: offset at which the bits for a manager begin.
     """
 
     format: Format
@@ -84,9 +84,9 @@ def load_image(bitstream: Bitstream, limit: int) -> Image:
         with path.open("rb") as file:
             data = file.read(limit + 1)
     except OSError as error:
-        raise UnreadableBitstreamError(f"bitstream {path} can't be read: {error.strerror}") from error
+        raise UnreadableBitstreamError(f"bitstream {path} cannot be read: {error.strerror}") from error
     if len(data) > limit:
-        raise TooLargeError(f"bitstream {path} is larger than the {limit} bytes that may be programmed")
+        raise TooLargeError(f"bitstream {path} is larger than the limit of {limit} bytes")
     digest = hashlib.sha256(data).hexdigest()
     if digest != bitstream.sha256.lower():
         raise WrongDigestError(f"bitstream {path} has the sha256 {digest}, not {bitstream.sha256}")
@@ -109,40 +109,34 @@ def _read_image(data: bytes, path: Path) -> Image:
 
 
 def require_interface(image: Image, bitstream: Bitstream, interface_id: str, target: str) -> None:
-    """Check that a bitstream was made for `interface_id`. Unknown IDs are not compared.
+    """Check that a bitstream was made for `interface_id`. If one of the IDs is unknown, the check passes.
 
     Raises:
         IncompatibleError: the bitstream was made for another interface.
     """
-    asked = normal_id(bitstream.interface_id)
-    if asked and image.interface_id and asked != image.interface_id:
+    requested = normalize_id(bitstream.interface_id)
+    if requested and image.interface_id and requested != image.interface_id:
         raise IncompatibleError(
-            f"bitstream {bitstream.path} is for interface {image.interface_id}, not for {asked} as was said"
+            f"bitstream {bitstream.path} is for interface {image.interface_id}, not for interfaceID {requested}"
         )
-    made_for = image.interface_id or asked
+    made_for = image.interface_id or requested
     if made_for and interface_id and made_for != interface_id:
         raise IncompatibleError(
             f"bitstream {bitstream.path} is for interface {made_for}, {target} has {interface_id}"
         )
 
 
-def make_gbs(interface_id: str, afu_id: str, bits: bytes) -> bytes:
-    """Return a file in Intel's format, which `load_image` can read."""
-    metadata = msgspec.json.encode(_Metadata(_AfuImage(interface_id, [_Cluster(afu_id)])))
-    return _GBS_MAGIC + struct.pack("<I", len(metadata)) + metadata + bits
-
-
 def _read_gbs(data: bytes, path: Path) -> Image:
-    begin = len(_GBS_MAGIC) + 4
+    start = len(_GBS_MAGIC) + 4
     try:
         (size,) = struct.unpack_from("<I", data, len(_GBS_MAGIC))
-        if begin + size > len(data):
+        if start + size > len(data):
             raise UnreadableBitstreamError(f"bitstream {path} ends within the header of a GBS")
-        metadata = msgspec.json.decode(data[begin : begin + size], type=_Metadata)
+        metadata = msgspec.json.decode(data[start : start + size], type=_Metadata)
     except (struct.error, msgspec.DecodeError) as error:
         raise UnreadableBitstreamError(
-            f"bitstream {path}: the header of the GBS can't be read: {error}"
+            f"bitstream {path}: the header of the GBS is invalid: {error}"
         ) from error
     clusters = metadata.afu_image.accelerator_clusters
-    afu = normal_id(clusters[0].accelerator_type_uuid) if clusters else ""
-    return Image(Format.GBS, normal_id(metadata.afu_image.interface_uuid), afu, data, begin + size)
+    afu = normalize_id(clusters[0].accelerator_type_uuid) if clusters else ""
+    return Image(Format.GBS, normalize_id(metadata.afu_image.interface_uuid), afu, data, start + size)

@@ -1,6 +1,8 @@
 """Properties of FPGA cards as frozen values. IDs are 32 hex digits in lower case, as in sysfs."""
 
 import enum
+import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,23 +11,28 @@ __all__ = [
     "BLANK_ID",
     "Bitstream",
     "Bridge",
-    "Card",
     "CardKind",
     "CardNode",
+    "FpgaCard",
     "Manager",
     "ManagerState",
     "Mechanism",
     "Region",
     "Slot",
-    "normal_id",
+    "make_card_name",
+    "normalize_id",
 ]
 
 BLANK_ID: Final = "f" * 32
 """ID that a port reports if its logic does not answer."""
 
 
-def normal_id(text: str) -> str:
-    """Return an interface or AFU ID without dashes and in lower case, for comparison."""
+def normalize_id(text: str) -> str:
+    """Return an interface or AFU ID without dashes and in lower case, for comparison.
+
+    Args:
+        text: the ID in any form.
+    """
     return text.strip().replace("-", "").lower()
 
 
@@ -50,7 +57,10 @@ class ManagerState(enum.Enum):
 
     @property
     def is_error(self) -> bool:
-        """Whether programming ended here without success. The next programming starts from the beginning."""
+        """Whether programming ended in this state without success.
+
+        The next programming starts from the beginning.
+        """
         return self.value.endswith(" error")
 
     @property
@@ -71,7 +81,7 @@ _BUSY: Final = frozenset(
 
 
 class CardKind(enum.Enum):
-    """The kernel's interface of a card."""
+    """The kernel's interface to a card."""
 
     DFL = "Device Feature List: dfl-fme and dfl-port"
     MANAGER = "the FPGA manager alone, with regions or without"
@@ -91,7 +101,7 @@ class CardNode:
     """A file in /dev for a container.
 
     Attributes:
-        path: path on the host: `/dev/dfl-port.0`.
+        path: path on the host, such as `/dev/dfl-port.0`.
         major, minor: numbers of the character device.
     """
 
@@ -105,10 +115,10 @@ class Manager:
     """The part that writes bitstreams to a card.
 
     Attributes:
-        name: the kernel's name: `fpga0`. It can change at a reboot.
-        label: name given by its driver: `Intel FPGA Manager`.
+        name: the kernel's name: `fpga0`. The name can change at a reboot.
+        label: name that the manager's driver gives it: `Intel FPGA Manager`.
         state: present state.
-        status: errors of the last programming, in the manager's words; "" without any.
+        status: errors of the last programming, as the manager words them; "" if none.
     """
 
     name: str
@@ -119,7 +129,10 @@ class Manager:
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """The part that disconnects a region while it is programmed. It is enabled otherwise."""
+    """The part that disconnects a region while the region is programmed.
+
+    At other times, the bridge is enabled.
+    """
 
     name: str
     label: str
@@ -128,13 +141,13 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place for an accelerator that a container can use on its own: a port of DFL.
+    """A part of a region with one accelerator, which a container can use on its own: a port of DFL.
 
     Attributes:
-        id: ID of the region and a number: `0000:3b:00.0/0/0`. It is constant across reboots.
-        number: number in its region, from 0.
-        afu_id: AFU ID of its content; `BLANK_ID` if the logic does not answer, "" if the card does not report
-            it.
+        id: ID of the region and a number: `0000:3b:00.0/0/0`. The ID is constant across reboots.
+        number: number of the slot in its region, from 0.
+        afu_id: AFU ID of the slot's content; `BLANK_ID` if the logic does not answer, "" if the card does not
+            report the ID.
         nodes: device nodes for a container.
     """
 
@@ -149,16 +162,17 @@ class Region:
     """A part of a card that is programmed on its own.
 
     Attributes:
-        id: ID of the card and a number: `0000:3b:00.0/0`. It is constant across reboots.
-        number: number on its card, from 0.
-        interface_id: interface of the bitstreams that fit (`compat_id`); "" if the card does not report it.
+        id: ID of the card and a number: `0000:3b:00.0/0`. The ID is constant across reboots.
+        number: number of the region on its card, from 0.
+        interface_id: interface for which bitstreams must be made (`compat_id`); "" if the card does not report
+            it.
         afu_id: content as the card reports it (DFL's AFU, XRT's UUID of an xclbin); `BLANK_ID` if the logic
             does not answer, "" if the card does not report it.
-        bitstream: sha256 of the file that was written; "" if it is unknown, for example after a process died
-            while it programmed.
+        bitstream: sha256 of the file that was written; "" if it is unknown, for example because a process died
+            during programming.
         state: state of its manager.
-        mechanism: the way to program it; None if this node cannot.
-        slots: the places of its accelerators; empty on cards without ports.
+        mechanism: the way to program the region; None if this node cannot program it.
+        slots: the region's slots for accelerators; empty on cards without ports.
         nodes: device nodes for a container that uses the whole region.
     """
 
@@ -174,24 +188,26 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class FpgaCard:
     """One FPGA.
 
     Attributes:
-        id: PCI address, or path of the platform device below /sys/devices/platform. It is constant while the
-            card stays in its place.
+        id: PCI address, or path of the platform device below /sys/devices/platform. The ID is constant while
+            the card stays in its PCI slot.
         name: the ID as a DNS label: `pci-0000-3b-00-0`.
         kind: the kernel's interface of the card.
         vendor, device: PCI IDs, four hex digits: `8086`; "" on a platform device.
-        shell: the part that stays while regions are programmed (DFL's bitstream ID, XRT's VBNV); "" if unknown.
-        interface_id: interface of the shell for bitstreams; "" if it is unknown, or if regions differ.
+        shell: ID of the logic that stays while regions are programmed (DFL's bitstream ID, XRT's VBNV); "" if
+            unknown.
+        interface_id: interface of the shell for bitstreams; "" if it is unknown, or if the regions have
+            different interfaces.
         bitstream: sha256 of the file that was written to the whole card, as in `Region`.
-        pci_address, pcie_root: "" on a platform device.
+        pci_address, pcie_root: PCI address and PCIe root of the card; "" on a platform device.
         numa_node: the nearest NUMA node; None if unknown.
-        mechanism: the way to program the whole card (its shell); None if this node cannot.
+        mechanism: the way to program the whole card (its shell); None if this node cannot program it.
         regions, managers, bridges: parts of the card.
-        management: device nodes of its management engine. A process that can write to them can change every
-            region, regardless of the operator's rules about bitstreams.
+        management: device nodes of the card's management engine. A process that can write to these device nodes
+            can change every region, regardless of the operator's rules about bitstreams.
     """
 
     id: str
@@ -212,7 +228,11 @@ class Card:
     management: tuple[CardNode, ...] = ()
 
     def region(self, region: str) -> Region | None:
-        """Return the region with an ID, or None."""
+        """Return the region with this ID, or None.
+
+        Args:
+            region: ID of the region.
+        """
         return next((each for each in self.regions if each.id == region), None)
 
 
@@ -223,9 +243,28 @@ class Bitstream:
     Attributes:
         path: a file that does not change.
         sha256: digest that its content must have, 64 hex digits.
-        interface_id: interface that it was made for; "" to use the ID in the file.
+        interface_id: interface for which the file was made; "": use the ID in the file.
     """
 
     path: Path
     sha256: str
     interface_id: str = ""
+
+
+_PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
+_MAX_LENGTH: Final = 40
+"""Maximum number of characters in a card's name.
+
+A device name has at most 63 characters, and appends the names of a region, slot and shell to the card's name.
+"""
+
+
+def make_card_name(card: str) -> str:
+    """Return the ID as a unique DNS label: `pci-0000-3b-00-0`, `platform-axi-f8007000-devcfg-` and a hash."""
+    bus = "pci" if _PCI_ADDRESS.fullmatch(card) else "platform"
+    label = f"{bus}-{re.sub('[^a-z0-9]+', '-', card.lower()).strip('-')}"
+    if len(label) <= _MAX_LENGTH and bus == "pci":
+        return label
+    # Characters that a label cannot contain become dashes. Without the hash, two paths could therefore have the
+    # same label.
+    return f"{label[: _MAX_LENGTH - 7].rstrip('-')}-{hashlib.sha256(card.encode()).hexdigest()[:6]}"

@@ -1,27 +1,28 @@
-"""Devices that a node offers: pure functions from cards and settings to a pool.
+"""Computes the devices that a node offers: pure functions convert cards and settings to a pool.
 
-Law of this package: it is pure, and names of devices depend only on the card's place and its interfaces.
+Law of this package: all functions must be pure, and names of devices must depend only on the card's address and
+interfaces.
 
-- `offers`: devices of one card, and the next step to program one.
-- `pool`: the pool with attributes, counters, groups, conditions and taints.
-- `taints`: taints of faulty and pulled cards.
+- `list_offers`: devices of one card, and the next step to program a device.
+- `build_pool`: the pool with attributes, counters, groups, conditions and taints.
+- `make_fault_taints`: taints of faulty and pulled cards.
 """
 
-from dradriver_fpga.offer.offers import Kind, Offer, Step, next_step, offers
-from dradriver_fpga.offer.pool import DRIVER, FAILED, PROGRAMMED, pool, safe_without
-from dradriver_fpga.offer.taints import removed, taints
+from dradriver_fpga.offer.offers import FpgaDeviceKind, FpgaOffer, ProgrammingStep, list_offers, next_step
+from dradriver_fpga.offer.pool import DRIVER, FAILED, PROGRAMMED, build_pool, select_safe_without
+from dradriver_fpga.offer.taints import make_fault_taints, make_removed_taints
 
 __all__ = [
     "DRIVER",
     "FAILED",
     "PROGRAMMED",
-    "Kind",
-    "Offer",
-    "Step",
+    "FpgaDeviceKind",
+    "FpgaOffer",
+    "ProgrammingStep",
+    "build_pool",
+    "list_offers",
+    "make_fault_taints",
+    "make_removed_taints",
     "next_step",
-    "offers",
-    "pool",
-    "removed",
-    "safe_without",
-    "taints",
+    "select_safe_without",
 ]

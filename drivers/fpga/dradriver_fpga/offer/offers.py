@@ -1,16 +1,16 @@
-"""Devices that a card offers, their names, and the next step to give one the requested content."""
+"""Devices that a card offers, their names, and the next step to give a device the requested content."""
 
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dradriver_fpga.card import BLANK_ID, Card, CardNode, Region, Slot, normal_id
+from dradriver_fpga.card import BLANK_ID, CardNode, FpgaCard, Region, Slot, normalize_id
 from dradriver_fpga.settings import ShellSettings
 
-__all__ = ["Kind", "Offer", "Step", "next_step", "offers"]
+__all__ = ["FpgaDeviceKind", "FpgaOffer", "ProgrammingStep", "list_offers", "next_step"]
 
 
-class Kind(enum.Enum):
+class FpgaDeviceKind(enum.Enum):
     """Kind of a device."""
 
     SLOT = "slot"
@@ -20,23 +20,24 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class FpgaOffer:
     """One device.
 
     Attributes:
         name: device name.
         kind: kind of the device.
-        card: the card that the device is, or that contains it.
-        region: its region; None for a whole card and for its management.
-        slot: its port; None for regions, and if a region has no ports.
-        interface_id: interface for its bitstreams after the card has the required shell; "" if unknown.
-        shell: the shell that has to be written first; None if the card has the required shell.
-        group: compatibility group of its shell; "" if the card has only one shell.
+        card: the card itself, or the card that contains the device.
+        region: the device's region; None for a whole card and for a card's management device.
+        slot: the device's port; None for regions, and if a region has no ports.
+        interface_id: interface for which the device's bitstreams must be made once the card has the required
+            shell; "" if unknown.
+        shell: the shell that must be written first; None if the card has the required shell.
+        group: compatibility group of the device's shell; "" if the card has only one shell.
     """
 
     name: str
-    kind: Kind
-    card: Card
+    kind: FpgaDeviceKind
+    card: FpgaCard
     region: Region | None = None
     slot: Slot | None = None
     interface_id: str = ""
@@ -44,121 +45,127 @@ class Offer:
     group: str = ""
 
     @property
-    def units(self) -> tuple[str, ...]:
-        """The names of the counters that it consumes."""
+    def counter_names(self) -> tuple[str, ...]:
+        """The names of the counters that the device consumes."""
         if self.region is None:
-            return tuple(unit for region in self.card.regions for unit in _units(region)) or ("card",)
+            return tuple(name for region in self.card.regions for name in _make_counter_names(region)) or (
+                "card",
+            )
         if self.slot is not None:
-            return (_unit(self.region, self.slot.number),)
-        return _units(self.region)
+            return (_make_counter_name(self.region, self.slot.number),)
+        return _make_counter_names(self.region)
 
     @property
     def bitstream(self) -> str:
-        """The sha256 of its content; "" if it is unknown, or if the shell has to be written first."""
+        """The sha256 of the device's content; "" if it is unknown, or if the shell must be written first."""
         if self.shell is not None:
             return ""
         return self.region.bitstream if self.region else self.card.bitstream
 
     @property
     def afu_id(self) -> str:
-        """The AFU ID of its content, as the card reports it."""
+        """The AFU ID of the device's content, as the card reports it."""
         if self.shell is not None or self.region is None:
             return ""
         return self.slot.afu_id if self.slot is not None else self.region.afu_id
 
     @property
     def programmable(self) -> bool:
-        """Whether this node can program it. The user of a card's management programs the card itself."""
-        return self.kind is not Kind.MANAGEMENT and (self.region or self.card).mechanism is not None
+        """Whether this node can program the device.
+
+        False for a management device, because its user programs the card.
+        """
+        return self.kind is not FpgaDeviceKind.MANAGEMENT and (self.region or self.card).mechanism is not None
 
     @property
     def nodes(self) -> tuple[CardNode, ...]:
         """The device nodes for a container. Only the management device has the nodes that program the card."""
         card, region = self.card, self.region
         if region is None:
-            parts = tuple(node for each in card.regions for node in _nodes(each))
-            return (*card.management, *parts) if self.kind is Kind.MANAGEMENT else parts
+            parts = tuple(node for each in card.regions for node in _list_nodes(each))
+            return (*card.management, *parts) if self.kind is FpgaDeviceKind.MANAGEMENT else parts
         if self.slot is not None and self.slot.nodes:
             return self.slot.nodes
-        return _nodes(region)
+        return _list_nodes(region)
 
 
-class Step(enum.Enum):
-    """Next step to give a device the requested content."""
+class ProgrammingStep(enum.Enum):
+    """The next step to give a device the requested content."""
 
-    NOTHING = "it holds what it should"
+    NOTHING = "the content is the requested one"
     SHELL = "write the shell into the card"
     REGION = "write the bitstream into the region"
     CARD = "write the bitstream into the card"
 
 
-def next_step(offer: Offer, digest: str) -> Step:
-    """Return the next step.
+def next_step(offer: FpgaOffer, digest: str) -> ProgrammingStep:
+    """Return the next step to give a device the requested content.
 
     Args:
         offer: the device as it is now.
         digest: sha256 of the requested content; "" for any content.
     """
     if offer.shell is not None:
-        return Step.SHELL
+        return ProgrammingStep.SHELL
     if not digest or (offer.bitstream == digest and offer.afu_id != BLANK_ID):
-        return Step.NOTHING
-    return Step.CARD if offer.kind is Kind.CARD else Step.REGION
+        return ProgrammingStep.NOTHING
+    return ProgrammingStep.CARD if offer.kind is FpgaDeviceKind.CARD else ProgrammingStep.REGION
 
 
-def offers(
-    card: Card, shells: Sequence[ShellSettings], *, management: bool = False, unknown_too: bool = False
-) -> list[Offer]:
+def list_offers(
+    card: FpgaCard, shells: Sequence[ShellSettings], *, management: bool = False, include_unknown: bool = False
+) -> list[FpgaOffer]:
     """Return the devices of one card, smallest first.
 
-    Slots stand for the present content under the present shell. Regions are listed once for each shell that the
-    card may have. A device without a device node that cannot be programmed is useless and left out: a region
-    whose ports a virtual function has, or a manager that is read-only in the kernel.
+    A slot is offered with its present content and the present shell. A region is listed once for each shell
+    that the card may have. A device that has no device node and cannot be programmed is useless, so it is not
+    offered. Examples are a region whose ports a virtual function uses, and a card whose manager is read-only in
+    the kernel.
 
     Args:
         card: the card.
         shells: shells that the operator allows for whole cards.
         management: whether to include the device of the card's management engine.
-        unknown_too: whether to include slots with unknown content, which are not offered.
+        include_unknown: whether to include slots with unknown content. They exist, but must not be offered.
     """
-    other = [
+    other_shells = [
         shell
         for shell in shells
         if (shell.vendor, shell.device) == (card.vendor, card.device)
-        and normal_id(shell.interface_id) != card.interface_id
+        and normalize_id(shell.interface_id) != card.interface_id
     ]
-    several = bool(other and card.interface_id and card.mechanism is not None)
-    group = _group(card.interface_id) if several else ""
-    found = [*_slots(card, group, unknown_too=unknown_too), *_regions(card, None, group)]
-    for shell in other if several else ():
-        found += _regions(card, shell, _group(normal_id(shell.interface_id)))
-    found.append(Offer(card.name, Kind.CARD, card, interface_id=card.interface_id))
+    has_shells = bool(other_shells and card.interface_id and card.mechanism is not None)
+    group = _make_group(card.interface_id) if has_shells else ""
+    offers = [*_list_slots(card, group, include_unknown=include_unknown), *_list_regions(card, None, group)]
+    for shell in other_shells if has_shells else ():
+        offers += _list_regions(card, shell, _make_group(normalize_id(shell.interface_id)))
+    offers.append(FpgaOffer(card.name, FpgaDeviceKind.CARD, card, interface_id=card.interface_id))
     if management and card.management:
         name = f"{card.name}-management"
-        found.append(Offer(name, Kind.MANAGEMENT, card, interface_id=card.interface_id))
-    return [offer for offer in found if offer.nodes or offer.programmable]
+        offers.append(FpgaOffer(name, FpgaDeviceKind.MANAGEMENT, card, interface_id=card.interface_id))
+    return [offer for offer in offers if offer.nodes or offer.programmable]
 
 
-def _slots(card: Card, group: str, *, unknown_too: bool) -> Iterator[Offer]:
+def _list_slots(card: FpgaCard, group: str, *, include_unknown: bool) -> Iterator[FpgaOffer]:
     for region in card.regions:
         interface = region.interface_id or card.interface_id
         for slot in region.slots:
             name = f"{card.name}-slot-{region.number}-{slot.number}"
-            yield Offer(name, Kind.SLOT, card, region, slot, interface, None, group)
-        if not region.slots and (region.bitstream or unknown_too):
-            # A region without ports is its own only slot, as long as its content is known.
+            yield FpgaOffer(name, FpgaDeviceKind.SLOT, card, region, slot, interface, None, group)
+        if not region.slots and (region.bitstream or include_unknown):
+            # If a region has no ports and its content is known, the region itself is offered as its only slot.
             name = f"{card.name}-slot-{region.number}-0"
-            yield Offer(name, Kind.SLOT, card, region, None, interface, None, group)
+            yield FpgaOffer(name, FpgaDeviceKind.SLOT, card, region, None, interface, None, group)
 
 
-def _regions(card: Card, shell: ShellSettings | None, group: str) -> Iterator[Offer]:
+def _list_regions(card: FpgaCard, shell: ShellSettings | None, group: str) -> Iterator[FpgaOffer]:
     for region in card.regions:
         present = region.interface_id or card.interface_id
-        interface = normal_id(shell.interface_id) if shell else present
+        interface = normalize_id(shell.interface_id) if shell else present
         suffix = f"-{interface[:12]}" if group else ""
-        yield Offer(
+        yield FpgaOffer(
             f"{card.name}-region-{region.number}{suffix}",
-            Kind.REGION,
+            FpgaDeviceKind.REGION,
             card,
             region,
             None,
@@ -168,17 +175,19 @@ def _regions(card: Card, shell: ShellSettings | None, group: str) -> Iterator[Of
         )
 
 
-def _group(interface: str) -> str:
+def _make_group(interface: str) -> str:
     return f"shell-{interface}"
 
 
-def _nodes(region: Region) -> tuple[CardNode, ...]:
+def _list_nodes(region: Region) -> tuple[CardNode, ...]:
     return (*region.nodes, *(node for slot in region.slots for node in slot.nodes))
 
 
-def _units(region: Region) -> tuple[str, ...]:
-    return tuple(_unit(region, slot.number) for slot in region.slots) or (_unit(region, 0),)
+def _make_counter_names(region: Region) -> tuple[str, ...]:
+    return tuple(_make_counter_name(region, slot.number) for slot in region.slots) or (
+        _make_counter_name(region, 0),
+    )
 
 
-def _unit(region: Region, slot: int) -> str:
+def _make_counter_name(region: Region, slot: int) -> str:
     return f"region-{region.number}-slot-{slot}"

@@ -6,73 +6,76 @@ from typing import Any, Final
 import msgspec
 
 import dradriver as dra
-from dradriver_fpga.offer.offers import Kind, Offer
+from dradriver_fpga.offer.offers import FpgaDeviceKind, FpgaOffer
 
-__all__ = ["DRIVER", "FAILED", "PROGRAMMED", "pool", "safe_without"]
+__all__ = ["DRIVER", "FAILED", "PROGRAMMED", "build_pool", "select_safe_without"]
 
 DRIVER: Final = "fpga.example.com"
 PROGRAMMED: Final = f"{DRIVER}/programmed"
 """Binding condition: the device has the content that its claim requests."""
 FAILED: Final = f"{DRIVER}/program-failed"
 
-_TEXT: Final = 64
-"""Largest number of characters of an attribute."""
+_MAX_TEXT: Final = 64
+"""Maximum number of characters of an attribute."""
 
 
-def pool(offered: Iterable[Sequence[Offer]], taints: Mapping[str, Sequence[dra.Taint]]) -> dra.Pool:
+def build_pool(offered: Iterable[Sequence[FpgaOffer]], taints: Mapping[str, Sequence[dra.Taint]]) -> dra.Pool:
     """Return the pool of a node.
 
     Args:
         offered: the devices of each card.
         taints: taints by device name.
+
+    Source:
+        KEP-4815, counters; KEP-5007, binding conditions; KEP-5963, compatibility groups.
     """
     devices: list[dra.Device] = []
-    sets: list[dra.CounterSet] = []
+    counter_sets: list[dra.CounterSet] = []
     for offers in offered:
-        units = {unit: 1 for offer in offers for unit in offer.units}
-        if units:
-            sets.append(dra.CounterSet(_counter_set(offers[0]), units))
+        counter_names = {name: 1 for offer in offers for name in offer.counter_names}
+        if counter_names:
+            counter_sets.append(dra.CounterSet(_counter_set_name(offers[0]), counter_names))
         devices += (_device(offer, taints.get(offer.name, ())) for offer in offers)
-    return dra.Pool(devices=tuple(devices), counter_sets=tuple(sets))
+    return dra.Pool(devices=tuple(devices), counter_sets=tuple(counter_sets))
 
 
-def safe_without(dropped: Collection[str], whole: dra.Pool, offered: Iterable[Sequence[Offer]]) -> dra.Pool:
-    """Return the layout for an API server that drops fields.
+def select_safe_without(
+    dropped: Collection[str], pool: dra.Pool, offered: Iterable[Sequence[FpgaOffer]]
+) -> dra.Pool:
+    """Return a layout whose devices can all be used at once, for an API server that drops fields.
 
-    All its devices can be used as that server sees them.
-
-    Without groups, only devices of the present shell are offered. Without counters, only regions are offered,
-    which do not overlap, or cards without regions. Without binding conditions, all devices are offered, and
-    `prepare` programs them.
+    If the API server drops groups, only devices of the present shell are offered. If it drops counters, only
+    regions, which do not overlap, and cards without regions are offered. If it drops binding conditions, all
+    devices are offered, and `prepare` programs them.
 
     Args:
         dropped: names of the dropped fields.
-        whole: the pool for a server that drops nothing.
+        pool: the pool for a server that drops nothing.
         offered: the devices of each card.
     """
-    counted = not {"consumesCounters", "sharedCounters"} & set(dropped)
-    grouped = counted and "compatibilityGroups" not in dropped
-    kept = {
+    keeps_counters = not {"consumesCounters", "sharedCounters"} & set(dropped)
+    keeps_groups = keeps_counters and "compatibilityGroups" not in dropped
+    names = {
         offer.name
         for offers in offered
         for offer in offers
-        if (grouped or offer.shell is None) and (counted or _stands_alone(offer))
+        if (keeps_groups or offer.shell is None) and (keeps_counters or _is_disjoint(offer))
     }
     change: dict[str, Any] = {}
     if "bindingConditions" in dropped:
         change |= {"binding_conditions": (), "binding_failure_conditions": (), "binds_to_node": None}
-    if not counted:
+    if not keeps_counters:
         change["consumes_counters"] = ()
     devices = []
-    for device in whole.devices:
-        if device.name in kept:
+    for device in pool.devices:
+        if device.name in names:
             changed = msgspec.structs.replace(device, **change)
-            devices.append(changed if grouped or not counted else _without_groups(changed))
-    return dra.Pool(devices=tuple(devices), counter_sets=whole.counter_sets if counted else ())
+            devices.append(changed if keeps_groups or not keeps_counters else _without_groups(changed))
+    return dra.Pool(devices=tuple(devices), counter_sets=pool.counter_sets if keeps_counters else ())
 
 
-def _stands_alone(offer: Offer) -> bool:
-    return offer.kind is (Kind.REGION if offer.card.regions else Kind.CARD)
+def _is_disjoint(offer: FpgaOffer) -> bool:
+    return offer.kind is (FpgaDeviceKind.REGION if offer.card.regions else FpgaDeviceKind.CARD)
 
 
 def _without_groups(device: dra.Device) -> dra.Device:
@@ -80,30 +83,33 @@ def _without_groups(device: dra.Device) -> dra.Device:
     return msgspec.structs.replace(device, consumes_counters=consumed)
 
 
-def _device(offer: Offer, taints: Iterable[dra.Taint]) -> dra.Device:
-    waits = offer.programmable and offer.kind is not Kind.SLOT
+def _device(offer: FpgaOffer, taints: Iterable[dra.Taint]) -> dra.Device:
+    needs_programming = offer.programmable and offer.kind is not FpgaDeviceKind.SLOT
     groups = [offer.group] if offer.group else []
-    units = dict.fromkeys(offer.units, 1)
+    counter_names = dict.fromkeys(offer.counter_names, 1)
     return dra.Device(
         offer.name,
         attributes=_attributes(offer),
-        consumes_counters=[dra.CounterConsumption(_counter_set(offer), units, groups)] if units else [],
-        # A slot is used with its present content, so no pod waits. The scheduler prefers such devices.
-        binding_conditions=[PROGRAMMED] if waits else [],
-        binding_failure_conditions=[FAILED] if waits else [],
-        binds_to_node=True if waits else None,
+        consumes_counters=[dra.CounterConsumption(_counter_set_name(offer), counter_names, groups)]
+        if counter_names
+        else [],
+        # A slot is used with its present content, so no pod waits for programming. The scheduler prefers
+        # devices without binding conditions.
+        binding_conditions=[PROGRAMMED] if needs_programming else [],
+        binding_failure_conditions=[FAILED] if needs_programming else [],
+        binds_to_node=True if needs_programming else None,
         taints=taints,
     )
 
 
-def _counter_set(offer: Offer) -> str:
+def _counter_set_name(offer: FpgaOffer) -> str:
     return offer.card.name
 
 
-def _attributes(offer: Offer) -> dict[str, str | int | bool]:
+def _attributes(offer: FpgaOffer) -> dict[str, str | int | bool]:
     card = offer.card
-    # Published even if the value is unknown, because a selector fails on a missing attribute.
-    own = {
+    # The attribute is published even if its value is unknown, because a selector fails on a missing attribute.
+    properties = {
         "vendor": card.vendor,
         "device": card.device,
         "shell": "" if offer.shell else card.shell,
@@ -116,15 +122,15 @@ def _attributes(offer: Offer) -> dict[str, str | int | bool]:
         "resource.kubernetes.io/pciBusID": card.pci_address,
         "resource.kubernetes.io/pcieRoot": card.pcie_root,
     }
-    told: dict[str, str | int | bool] = {
+    attributes: dict[str, str | int | bool] = {
         "type": offer.kind.value,
         "programmable": offer.programmable,
         "deviceNodes": len(offer.nodes),
     }
-    told |= {name: text[:_TEXT] for name, text in own.items()}
-    told |= {name: text for name, text in standard.items() if text}
+    attributes |= {name: text[:_MAX_TEXT] for name, text in properties.items()}
+    attributes |= {name: text for name, text in standard.items() if text}
     if card.numa_node is not None and card.numa_node >= 0:
-        told["resource.kubernetes.io/numaNode"] = card.numa_node
+        attributes["resource.kubernetes.io/numaNode"] = card.numa_node
     if offer.region is not None:
-        told["region"] = offer.region.number
-    return told
+        attributes["region"] = offer.region.number
+    return attributes

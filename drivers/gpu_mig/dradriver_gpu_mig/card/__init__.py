@@ -1,22 +1,23 @@
 """The cards of a node: their properties, their instances and their events.
 
-Law of this package: it knows GPUs, profiles, placements, instances and events, and nothing of claims, pools or
-Kubernetes. `hardware.Hardware` is the only interface. NVML (`nvml`) and a simulator (`simulator`) implement it
-with the same rules, and one contract suite tests both. Blocking calls run on the threads of `Cards`.
+Law of this package: it knows GPUs, profiles, placements, instances and events. It must not know claims, pools
+or Kubernetes. `hardware.GpuHardware` is the only interface. NVML (`nvml`) and a simulator (`simulator`)
+implement this interface, and one contract suite tests both implementations. Blocking calls run on the threads
+of `GpuCards`.
 
-- `hardware`: `Hardware`, the interface.
-- `cards`: `Cards`, the interface for asyncio.
+- `hardware`: `GpuHardware`, the interface.
+- `cards`: `GpuCards`, the interface for asyncio.
 - `values`: properties of cards as frozen values.
 - `errors`: one class for each error that callers distinguish.
 - `nvml`: real cards.
 - `simulator`: cards without hardware.
 """
 
-from dradriver_gpu_mig.card.cards import Cards
+from dradriver_gpu_mig.card.cards import GpuCards
 from dradriver_gpu_mig.card.errors import (
-    CardError,
     DriverNotLoadedError,
     FunctionNotFoundError,
+    GpuError,
     GpuLostError,
     GpuNotFoundError,
     InstanceNotFoundError,
@@ -29,7 +30,7 @@ from dradriver_gpu_mig.card.errors import (
     ResetRequiredError,
     VersionMismatchError,
 )
-from dradriver_gpu_mig.card.hardware import Hardware
+from dradriver_gpu_mig.card.hardware import GpuHardware
 from dradriver_gpu_mig.card.values import (
     ComputeInstance,
     ComputeMode,
@@ -48,8 +49,6 @@ from dradriver_gpu_mig.card.values import (
 )
 
 __all__ = [
-    "CardError",
-    "Cards",
     "ComputeInstance",
     "ComputeMode",
     "DriverNotLoadedError",
@@ -58,10 +57,12 @@ __all__ = [
     "EventKind",
     "FunctionNotFoundError",
     "Gpu",
+    "GpuCards",
+    "GpuError",
+    "GpuHardware",
     "GpuInstance",
     "GpuLostError",
     "GpuNotFoundError",
-    "Hardware",
     "InUseError",
     "InstanceNotFoundError",
     "InsufficientResourcesError",

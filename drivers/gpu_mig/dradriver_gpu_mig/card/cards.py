@@ -1,4 +1,4 @@
-"""Hardware for asyncio: one thread makes all calls, and another one waits for events."""
+"""`GpuHardware` for asyncio: one thread makes all calls, and another one waits for events."""
 
 import asyncio
 import contextlib
@@ -9,40 +9,41 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from dradriver_gpu_mig.card.errors import CardError, NotSupportedError
-from dradriver_gpu_mig.card.hardware import Hardware
+from dradriver_gpu_mig.card.errors import GpuError, NotSupportedError
+from dradriver_gpu_mig.card.hardware import GpuHardware
 from dradriver_gpu_mig.card.values import Event
 
-__all__ = ["Cards"]
+__all__ = ["GpuCards"]
 
 T = TypeVar("T")
 
 _log: Final = logging.getLogger(__name__)
-_WAIT: Final = 0.25
-"""Seconds of one wait for an event, and so the longest time that `close` waits for the thread."""
-_PAUSE: Final = 5.0
-"""Seconds until a failed wait is repeated."""
+_WAIT_SECONDS: Final = 0.25
+"""Seconds of one wait for an event. `close` waits for the thread at most this long."""
+_RETRY_SECONDS: Final = 5.0
+"""Seconds until the next attempt after a failed wait."""
 
 
-class Cards:
+class GpuCards:
     """The GPUs of this node.
 
-        async with Cards(hardware) as cards:
+        async with GpuCards(hardware) as cards:
             gpus = await cards.call(lambda hardware: hardware.gpus())
             async for event in cards.events(): ...
 
-    Only one thread calls NVML. A call that has begun runs to its end even if its caller is cancelled, because
-    hardware cannot stop half way. The next read finds what such a call created.
+    Only one thread calls NVML. If a call has begun, it runs to its end even if its caller is cancelled, because
+    the hardware cannot stop in the middle. The next read of the cards finds the instances that the call
+    created.
 
     Attributes:
-        hardware: the hardware; to be used through `call` only.
+        hardware: the hardware. Use it only through `call`.
     """
 
-    def __init__(self, hardware: Hardware) -> None:
+    def __init__(self, hardware: GpuHardware) -> None:
         self.hardware = hardware
         self._calls = ThreadPoolExecutor(1, thread_name_prefix="nvml")
         self._stop = threading.Event()
-        self._watch: asyncio.Future[None] | None = None
+        self._listener_done: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -56,21 +57,26 @@ class Cards:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        if self._watch is not None:
-            await self._watch
+        if self._listener_done is not None:
+            await self._listener_done
         await self.call(lambda hardware: hardware.close())
         self._calls.shutdown()
 
-    async def call(self, action: Callable[[Hardware], T]) -> T:
-        """Run `action` on the hardware's thread and return its result. No other call runs in between.
+    async def call(self, action: Callable[[GpuHardware], T]) -> T:
+        """Return the result of `action`, which runs on the hardware's thread.
+
+        No other call runs while `action` runs.
+
+        Args:
+            action: blocking function of the hardware.
 
         Raises:
-            CardError: the hardware rejected a call.
+            GpuError: the hardware rejected a call.
         """
         return await asyncio.get_running_loop().run_in_executor(self._calls, action, self.hardware)
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yield all events of the GPUs from now on. There may be one listener at a time.
+        """Yield all events of the GPUs from now on. Only one listener is allowed at a time.
 
         Raises:
             NotSupportedError: no GPU of the node supports events.
@@ -84,10 +90,9 @@ class Cards:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(queue.put_nowait, item)
 
-        self._watch = loop.create_future()
-        watch = self._watch
+        done = self._listener_done = loop.create_future()
         thread = threading.Thread(
-            target=self._wait, args=(put, stop, loop, watch), name="nvml-events", daemon=True
+            target=self._forward_events, args=(put, stop, loop, done), name="nvml-events", daemon=True
         )
         thread.start()
         try:
@@ -98,10 +103,10 @@ class Cards:
                 yield item
         finally:
             stop.set()
-            await watch
+            await done
             thread.join()
 
-    def _wait(
+    def _forward_events(
         self,
         put: Callable[[Event | Exception], None],
         stop: threading.Event,
@@ -111,26 +116,26 @@ class Cards:
         try:
             while not (stop.is_set() or self._stop.is_set()):
                 try:
-                    event = self.hardware.wait_event(_WAIT)
+                    event = self.hardware.wait_event(_WAIT_SECONDS)
                 except NotSupportedError as error:
                     put(error)
                     return
-                except CardError as error:
+                except GpuError as error:
                     _log.warning(
-                        "waiting for events of the GPUs failed, tried again in %.0f s: %s", _PAUSE, error
+                        "cannot wait for events of the GPUs, next attempt in %.0f s: %s", _RETRY_SECONDS, error
                     )
-                    stop.wait(_PAUSE)
+                    stop.wait(_RETRY_SECONDS)
                     continue
-                except Exception as error:  # a bug: the listener has to see it
+                except Exception as error:  # a bug: the listener must receive it
                     put(error)
                     return
                 if event is not None:
                     put(event)
         finally:
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_finish, done)
+                loop.call_soon_threadsafe(_set_done, done)
 
 
-def _finish(done: asyncio.Future[None]) -> None:
+def _set_done(done: asyncio.Future[None]) -> None:
     if not done.done():
         done.set_result(None)

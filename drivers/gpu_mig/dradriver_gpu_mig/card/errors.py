@@ -1,4 +1,4 @@
-"""Errors of the hardware: one class for each answer that callers distinguish."""
+"""Errors of the hardware: one class for each error that callers distinguish."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 import dradriver as dra
 
 __all__ = [
-    "CardError",
     "DriverNotLoadedError",
     "FunctionNotFoundError",
+    "GpuError",
     "GpuLostError",
     "GpuNotFoundError",
     "InUseError",
@@ -20,16 +20,16 @@ __all__ = [
     "NotSupportedError",
     "ResetRequiredError",
     "VersionMismatchError",
-    "error_of",
+    "make_error",
 ]
 
 
-class CardError(dra.DraError):
-    """Hardware rejected a call or failed. This class itself covers answers that callers do not distinguish.
+class GpuError(dra.DraError):
+    """The hardware rejected a call or failed. This class itself covers errors that callers do not distinguish.
 
     Attributes:
         call: NVML's name of the call.
-        code: NVML's number of the answer (`nvmlReturn_t`).
+        code: NVML's return code (`nvmlReturn_t`).
     """
 
     def __init__(self, message: str, call: str = "", code: int = 999) -> None:
@@ -38,59 +38,59 @@ class CardError(dra.DraError):
         super().__init__(f"{call}: {message}" if call else message)
 
 
-class InvalidArgumentError(CardError):
-    """There is no such GPU, profile or placement."""
+class InvalidArgumentError(GpuError):
+    """The GPU, the profile or the placement does not exist."""
 
 
 class GpuNotFoundError(InvalidArgumentError):
     """NVML does not know, or no longer knows, a GPU with this UUID."""
 
 
-class NotSupportedError(CardError):
-    """This GPU does not support the call, or not in its present MIG mode."""
+class NotSupportedError(GpuError):
+    """This GPU never supports the call, or does not support it in its present MIG mode."""
 
 
 class FunctionNotFoundError(NotSupportedError):
     """The driver is too old for the call, so the feature is absent."""
 
 
-class NoPermissionError(CardError):
-    """The call needs root; in a container it needs the capability's device node."""
+class NoPermissionError(GpuError):
+    """The call needs root rights. In a container, it needs the device node of the capability."""
 
 
-class InstanceNotFoundError(CardError):
-    """There is no such instance, GPU or MIG device, or it no longer exists."""
+class InstanceNotFoundError(GpuError):
+    """The instance, the GPU or the MIG device does not exist, or no longer exists."""
 
 
-class InsufficientResourcesError(CardError):
-    """Other instances have a resource of the new one: its place, its compute slices or its engines."""
+class InsufficientResourcesError(GpuError):
+    """Other instances use a resource that the new instance needs: memory slices, compute slices or engines."""
 
 
-class InUseError(CardError):
+class InUseError(GpuError):
     """A process uses the instance, or it contains another instance. The call can be tried again."""
 
 
-class GpuLostError(CardError):
+class GpuLostError(GpuError):
     """The GPU fell off the bus."""
 
 
-class ResetRequiredError(CardError):
+class ResetRequiredError(GpuError):
     """The GPU does not work until it is reset."""
 
 
-class LibraryNotFoundError(CardError):
-    """There is no libnvidia-ml.so.1: the driver is not installed, or it is in another place."""
+class LibraryNotFoundError(GpuError):
+    """libnvidia-ml.so.1 is not found: the driver is not installed, or it is in another folder."""
 
 
-class DriverNotLoadedError(CardError):
-    """The library exists, but the kernel's driver is not loaded, or not yet."""
+class DriverNotLoadedError(GpuError):
+    """The library exists, but the kernel's driver is not loaded (yet)."""
 
 
-class VersionMismatchError(CardError):
-    """The driver was replaced. A process that loaded the old library has to restart."""
+class VersionMismatchError(GpuError):
+    """The driver was replaced. If a process loaded the old library, it must restart."""
 
 
-_CLASSES: Final[Mapping[int, type[CardError]]] = {
+_CLASSES: Final[Mapping[int, type[GpuError]]] = {
     1: DriverNotLoadedError,
     2: InvalidArgumentError,
     3: NotSupportedError,
@@ -105,15 +105,18 @@ _CLASSES: Final[Mapping[int, type[CardError]]] = {
     19: InUseError,
     23: InsufficientResourcesError,
 }
-"""Classes by the numbers of `nvmlReturn_t` (nvml.h). Every other number is a `CardError`."""
+"""Error classes by number of `nvmlReturn_t` (nvml.h). Any other number becomes a `GpuError`."""
 
 
-def error_of(code: int, call: str, text: str) -> CardError:
+def make_error(code: int, call: str, text: str) -> GpuError:
     """Return the error for a return code of NVML.
 
     Args:
         code: `nvmlReturn_t`.
         call: the call that returned it.
         text: NVML's text for the code.
+
+    Source:
+        nvml.h, `nvmlReturn_t`.
     """
-    return _CLASSES.get(code, CardError)(f"NVML answers {text!r} ({code})", call, code)
+    return _CLASSES.get(code, GpuError)(f"NVML returned {text!r} ({code})", call, code)

@@ -1,4 +1,4 @@
-"""The interface to hardware. Calls block; `Cards` runs them on a thread."""
+"""The interface to hardware. Calls block; `GpuCards` runs them on a thread."""
 
 from typing import Protocol
 
@@ -17,18 +17,20 @@ from dradriver_gpu_mig.card.values import (
     TimeSlice,
 )
 
-__all__ = ["Hardware"]
+__all__ = ["GpuHardware"]
 
 
-class Hardware(Protocol):
-    """All GPUs of a node, each identified by its UUID. Every call may raise `CardError`.
+class GpuHardware(Protocol):
+    """All GPUs of a node, each identified by its UUID. Every call may raise `GpuError`.
 
     All calls come from one thread, except `wait_event`, which another thread calls at the same time.
 
-    Changes are made in the hardware and outlive the process, even if it dies right after a call. An instance
-    exists or is destroyed from the moment at which the call takes effect, even if its answer is lost. After a
-    crash, the hardware is read first, beginning with `gpu_instances`: a GPU instance without a compute instance
-    is not a MIG device.
+    Changes are made in the hardware and outlive the process, even if the process dies right after a call. As
+    soon as a call takes effect, the instance exists or is destroyed, even if the caller never receives the
+    answer.
+
+    After a crash, the caller must read the hardware first, beginning with `gpu_instances`. `mig_devices` is not
+    sufficient, because it does not list a GPU instance without a compute instance.
     """
 
     def open(self) -> None:
@@ -44,76 +46,123 @@ class Hardware(Protocol):
         """Shut down. A running `wait_event` returns None within its timeout."""
 
     def system(self) -> System:
-        """Return the installed driver."""
+        """Return the versions of the installed driver and of CUDA."""
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """Return the GPUs that answer, by PCI address.
+        """Return the GPUs that answer, sorted by PCI address.
 
-        A missing one may be lost, or may not answer this time.
+        A GPU that is missing in the result may be lost, or may not answer this time.
         """
 
     def gpu(self, gpu: str) -> Gpu:
-        """Return one GPU as it is now.
+        """Return the present properties of one GPU.
+
+        Args:
+            gpu: UUID of the GPU.
 
         Raises:
-            GpuNotFoundError: there is no such GPU, or it no longer exists.
-            GpuLostError: it fell off the bus.
-            CardError: it does not answer this time.
+            GpuNotFoundError: the GPU does not exist, or no longer exists.
+            GpuLostError: the GPU fell off the bus.
+            GpuError: the GPU does not answer this time.
         """
 
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
-        """Return the profiles of the GPU, smallest first; empty if it does not support MIG."""
+        """Return the profiles of the GPU, smallest first; empty if the GPU does not support MIG.
+
+        Args:
+            gpu: UUID of the GPU.
+        """
 
     def gpu_instances(self, gpu: str) -> tuple[GpuInstance, ...]:
-        """Return the existing GPU instances by ID, incomplete ones too; empty while MIG is off."""
+        """Return all existing GPU instances, sorted by ID, even incomplete instances; empty while MIG is off.
+
+        Args:
+            gpu: UUID of the GPU.
+        """
 
     def compute_instances(self, gpu: str, gpu_instance: int) -> tuple[ComputeInstance, ...]:
-        """Return the compute instances of a GPU instance, by ID.
+        """Return the compute instances of a GPU instance, sorted by ID.
+
+        Args:
+            gpu: UUID of the GPU.
+            gpu_instance: ID of the GPU instance.
 
         Raises:
-            InstanceNotFoundError: there is no such GPU instance.
+            InstanceNotFoundError: the GPU instance does not exist.
         """
 
     def mig_devices(self, gpu: str) -> tuple[MigDevice, ...]:
-        """Return the existing MIG devices, by instance; empty while MIG is off."""
+        """Return the existing MIG devices, sorted by instance; empty while MIG is off.
+
+        Args:
+            gpu: UUID of the GPU.
+        """
 
     def create_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance:
-        """Create a GPU instance at a place.
+        """Create a GPU instance at a placement.
+
+        Args:
+            gpu: UUID of the GPU.
+            profile_id: ID of the profile.
+            placement: a placement of the profile.
+
+        Returns:
+            The new instance.
 
         Raises:
-            InsufficientResourcesError: another instance has the place, the compute slices or the engines.
-            InvalidArgumentError: the profile has no such place.
+            InsufficientResourcesError: another instance uses the memory slices, compute slices or engines.
+            InvalidArgumentError: the profile has no such placement.
             NotSupportedError: MIG is off, or the profile is unknown.
         """
 
     def create_compute_instance(self, gpu: str, gpu_instance: int) -> MigDevice:
-        """Create the compute instance that uses all of its GPU instance, and with it the MIG device.
+        """Create a compute instance that uses the whole GPU instance. This creates the MIG device.
+
+        Args:
+            gpu: UUID of the GPU.
+            gpu_instance: ID of the GPU instance.
+
+        Returns:
+            The new MIG device.
 
         Raises:
-            InstanceNotFoundError: there is no such GPU instance.
-            InsufficientResourcesError: it has a compute instance already.
+            InstanceNotFoundError: the GPU instance does not exist.
+            InsufficientResourcesError: the GPU instance already has a compute instance.
         """
 
     def destroy_compute_instance(self, gpu: str, gpu_instance: int, compute_instance: int) -> None:
         """Destroy a compute instance.
 
+        Args:
+            gpu: UUID of the GPU.
+            gpu_instance: ID of the GPU instance.
+            compute_instance: ID of the compute instance.
+
         Raises:
-            InUseError: a process uses it.
-            InstanceNotFoundError: it does not exist.
+            InUseError: a process uses the compute instance.
+            InstanceNotFoundError: the compute instance does not exist.
         """
 
     def destroy_gpu_instance(self, gpu: str, gpu_instance: int) -> None:
         """Destroy a GPU instance.
 
+        Args:
+            gpu: UUID of the GPU.
+            gpu_instance: ID of the GPU instance.
+
         Raises:
-            InUseError: it contains a compute instance.
-            InstanceNotFoundError: it does not exist.
+            InUseError: the GPU instance contains a compute instance.
+            InstanceNotFoundError: the GPU instance does not exist.
         """
 
     def set_mig_mode(self, gpu: str, *, enabled: bool) -> MigMode:
-        """Switch MIG.
+        """Switch MIG on or off.
 
-        Switching it off destroys all instances. Some GPUs (Ampere) switch only at their next reset.
+        Switching MIG off destroys all instances. Some GPUs (Ampere) switch only at their next reset.
+
+        Args:
+            gpu: UUID of the GPU.
+            enabled: whether MIG must be on.
 
         Returns:
             The mode now, and the mode after the next reset.
@@ -124,10 +173,18 @@ class Hardware(Protocol):
         """
 
     def compute_mode(self, gpu: str) -> ComputeMode:
-        """Return which processes may use the GPU."""
+        """Return which processes may use the GPU.
+
+        Args:
+            gpu: UUID of the GPU.
+        """
 
     def set_compute_mode(self, gpu: str, mode: ComputeMode) -> None:
         """Set which processes may use the GPU. While MIG is on, the mode cannot be set.
+
+        Args:
+            gpu: UUID of the GPU.
+            mode: the new mode.
 
         Raises:
             NotSupportedError: the GPU does not support the mode, or MIG is on.
@@ -136,18 +193,34 @@ class Hardware(Protocol):
     def set_time_slice(self, gpu: str, time_slice: TimeSlice) -> None:
         """Set the time slice of processes on the GPU.
 
+        Args:
+            gpu: UUID of the GPU.
+            time_slice: the new time slice.
+
         Raises:
-            NotSupportedError: the GPU does not support it, or the driver's program is missing.
+            NotSupportedError: the GPU does not support the time slice, or the driver's program `nvidia-smi` is
+                missing.
         """
 
     def processes(self, gpu: str) -> tuple[Process, ...]:
-        """Return the processes that use the GPU or its instances now, by PID."""
+        """Return the processes that use the GPU or its instances now, sorted by PID.
+
+        Args:
+            gpu: UUID of the GPU.
+        """
 
     def needs_reset(self, gpu: str) -> bool | None:
-        """Return whether the GPU or its node has to be reset before the GPU works correctly; None: unknown."""
+        """Return whether the GPU or its node must be reset before the GPU works correctly; None: unknown.
+
+        Args:
+            gpu: UUID of the GPU.
+        """
 
     def wait_event(self, timeout: float) -> Event | None:
-        """Return the next event since `open`, or None after `timeout` seconds without one.
+        """Return the next event since `open`, or None after `timeout` seconds without an event.
+
+        Args:
+            timeout: seconds to wait; 0: return at once.
 
         Raises:
             NotSupportedError: no GPU of the node supports events.

@@ -1,4 +1,4 @@
-"""Properties of cards as frozen values. Memory is in bytes; everything else is a count."""
+"""Properties of cards as frozen values. Memory is in bytes; all other amounts are counts."""
 
 import enum
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ class System:
 
     Attributes:
         driver_version: version of the kernel driver in NVIDIA's form: `580.82.07`.
-        cuda_version: newest CUDA that the driver supports: `13.0`; "" if an old driver does not report it.
+        cuda_version: newest CUDA version that the driver supports: `13.0`; "" if an old driver does not report
+            it.
     """
 
     driver_version: str
@@ -36,7 +37,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class MigMode:
-    """Whether MIG is on now, and after the next reset."""
+    """Whether MIG is on now, and whether it will be on after the next reset."""
 
     current: bool
     pending: bool
@@ -48,7 +49,7 @@ class Gpu:
 
     Attributes:
         index: NVML's index, which can change at a reboot.
-        uuid: `GPU-...`; constant for the life of the board. Every call identifies the GPU by it.
+        uuid: `GPU-...`; constant for the life of the board. Every call identifies the GPU by its UUID.
         minor: N of `/dev/nvidiaN`; None if an old driver does not report it.
         pci_address: in the form of sysfs: `0000:07:00.0`.
         name: product name: `NVIDIA A100-SXM4-40GB`.
@@ -100,13 +101,15 @@ class Profile:
     """One kind of GPU instance, as the GPU offers it.
 
     Attributes:
-        id: number with which an instance is created. It can mean another profile on other GPUs.
+        id: number that a call passes to create an instance. On another GPU, the number can mean another
+            profile.
         name: `3g.20gb`, `1g.5gb+me`, ... .
         memory: bytes of an instance.
-        slices: compute slices. Their sum over all instances is limited independently of memory.
+        slices: compute slices of an instance. A GPU limits their sum over all instances, independently of
+            memory.
         engines: engines of an instance.
-        max_instances: instances of this profile on an empty GPU.
-        placements: all possible positions, used or not, in order of their start; empty if the GPU does not
+        max_instances: maximum number of instances of this profile on an empty GPU.
+        placements: all possible positions, in use or free, sorted by their start; empty if the GPU does not
             report them.
     """
 
@@ -126,7 +129,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class GpuInstance:
-    """A part of a GPU with its own memory. Its ID can be used again after it is destroyed."""
+    """A part of a GPU with its own memory. After the instance is destroyed, a new instance can get its ID."""
 
     id: int
     profile_id: int
@@ -139,8 +142,8 @@ class ComputeInstance:
 
     Attributes:
         id: unique in its GPU instance.
-        slices: compute slices of the GPU instance that it uses; fewer than the profile's if the instance was
-            divided further by another program.
+        slices: number of the GPU instance's compute slices that this compute instance uses. It is lower than
+            the profile's number if another program divided the GPU instance further.
     """
 
     id: int
@@ -161,7 +164,7 @@ class Process:
     """A process that uses a GPU or an instance of it.
 
     Attributes:
-        pid: PID in the caller's PID namespace if NVML can report it, else in the host's.
+        pid: PID in the caller's PID namespace if NVML can report it, else in the host's PID namespace.
         memory: bytes; None if unknown.
         gpu_instance, compute_instance: IDs of the instances; None on a GPU without MIG.
     """
@@ -206,7 +209,7 @@ class Event:
     Attributes:
         kind: kind of the event.
         gpu: UUID of the GPU.
-        xid: number of the XID; None for other kinds.
+        xid: number of the XID; None for other kinds of events.
         gpu_instance, compute_instance: the affected instances; None: the whole GPU.
     """
 

@@ -10,16 +10,16 @@ import yaml
 
 import dradriver as dra
 
-__all__ = ["toolkit_edits"]
+__all__ = ["read_toolkit_edits"]
 
 _KIND: Final = "nvidia.com/gpu"
 
 
-def toolkit_edits(folders: tuple[Path, ...], version: str) -> dra.ContainerEdits | None:
+def read_toolkit_edits(folders: tuple[Path, ...], version: str) -> dra.ContainerEdits | None:
     """Return the edits that all devices of the toolkit's spec share. Blocking.
 
-    A spec that was written for an earlier driver version names files that no longer exist, and containers would
-    not start with it. A spec therefore counts only if it mounts a library of this version.
+    A spec for an earlier driver version names files that no longer exist, and containers would not start with
+    it. A spec is therefore used only if it mounts a library of this version.
 
     Args:
         folders: folders with CDI specs, in order of precedence.
@@ -28,22 +28,22 @@ def toolkit_edits(folders: tuple[Path, ...], version: str) -> dra.ContainerEdits
     Returns:
         The edits, or None if no spec is for this driver version.
     """
-    for path in _specs(folders):
+    for path in _list_specs(folders):
         try:
             text = path.read_text()
-            if _KIND not in text:  # the folders mostly hold specs of claims
+            if _KIND not in text:  # most specs in the folders belong to claims
                 continue
             spec: dict[str, Any] = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
             edits = msgspec.convert(spec.get("containerEdits", {}), dra.ContainerEdits)
         except (OSError, ValueError, yaml.YAMLError, AttributeError):
-            continue  # another tool wrote it; the container runtime reports the error
-        ours = any(mount.host_path.endswith(f".so.{version}") for mount in edits.mounts)
-        if spec.get("kind") == _KIND and ours:
+            continue  # another tool wrote the file; the container runtime reports the error
+        is_current = any(make_mount.host_path.endswith(f".so.{version}") for make_mount in edits.mounts)
+        if spec.get("kind") == _KIND and is_current:
             return edits
     return None
 
 
-def _specs(folders: tuple[Path, ...]) -> Iterator[Path]:
+def _list_specs(folders: tuple[Path, ...]) -> Iterator[Path]:
     for folder in folders:
         if folder.is_dir():
             yield from sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".json"})

@@ -8,87 +8,97 @@ from typing import Final
 
 import dradriver as dra
 from dradriver_gpu_mig.card import Gpu, MigDevice, NotSupportedError
-from dradriver_gpu_mig.container.device_numbers import Numbers, capability, gpu_major, node_owner, read_majors
+from dradriver_gpu_mig.container.device_numbers import (
+    DeviceNumbers,
+    find_capability_node,
+    find_gpu_major,
+    read_majors,
+    read_node_owner,
+)
 from dradriver_gpu_mig.host.paths import HostPaths
 
-__all__ = ["control_nodes", "gpu_nodes", "mig_nodes"]
+__all__ = ["make_control_nodes", "make_gpu_nodes", "make_mig_nodes"]
 
 _CONTROL: Final = 255
 _MODESET: Final = 254
 _UVM: Final[Mapping[str, int]] = {"nvidia-uvm": 0, "nvidia-uvm-tools": 1}
 
 
-def control_nodes(host: HostPaths) -> list[dra.DeviceNode]:
-    """Return the nodes that belong to no single GPU: nvidiactl, UVM and modeset. Blocking.
+def make_control_nodes(host: HostPaths) -> list[dra.DeviceNode]:
+    """Return the device nodes that are not specific to one GPU: nvidiactl, UVM and modeset. Blocking.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
     """
     majors = read_majors(host.proc)
-    nodes = [_node(host, "/dev/nvidiactl", _numbers(host, gpu_major(majors), _CONTROL))]
+    nodes = [_make_node(host, "/dev/nvidiactl", _make_numbers(host, find_gpu_major(majors), _CONTROL))]
     if "nvidia-uvm" in majors:
-        numbered = {name: _numbers(host, majors["nvidia-uvm"], minor) for name, minor in _UVM.items()}
-        nodes += [_node(host, f"/dev/{name}", numbers) for name, numbers in numbered.items()]
+        numbered = {name: _make_numbers(host, majors["nvidia-uvm"], minor) for name, minor in _UVM.items()}
+        nodes += [_make_node(host, f"/dev/{name}", numbers) for name, numbers in numbered.items()]
     # Only graphics programs need nvidia-modeset, and most nodes do not have it.
-    if _on_host(host.dev / "nvidia-modeset") is not None:
-        nodes.append(_node(host, "/dev/nvidia-modeset", _numbers(host, gpu_major(majors), _MODESET)))
+    if _read_host_node(host.dev / "nvidia-modeset") is not None:
+        nodes.append(
+            _make_node(host, "/dev/nvidia-modeset", _make_numbers(host, find_gpu_major(majors), _MODESET))
+        )
     return nodes
 
 
-def gpu_nodes(host: HostPaths, gpu: Gpu) -> list[dra.DeviceNode]:
+def make_gpu_nodes(host: HostPaths, gpu: Gpu) -> list[dra.DeviceNode]:
     """Return the device nodes of a whole GPU. Blocking.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
         NotSupportedError: the driver does not report the GPU's minor number.
     """
-    return [_parent(host, gpu), *_drm_nodes(host, gpu.pci_address)]
+    return [_make_gpu_node(host, gpu), *_drm_nodes(host, gpu.pci_address)]
 
 
-def mig_nodes(host: HostPaths, gpu: Gpu, device: MigDevice) -> list[dra.DeviceNode]:
+def make_mig_nodes(host: HostPaths, gpu: Gpu, device: MigDevice) -> list[dra.DeviceNode]:
     """Return the device nodes of a MIG device. Blocking.
 
-    These are the node of its GPU and two capability nodes that give access to its GPU instance and its compute
-    instance only.
+    The result is the device node of the GPU and two capability nodes. The capability nodes give access only to
+    this MIG device's GPU instance and compute instance.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
         InstanceNotFoundError: the instances no longer exist.
         NotSupportedError: the driver does not report the GPU's minor number.
     """
-    nodes, majors, minor = [_parent(host, gpu)], read_majors(host.proc), _minor(gpu)
+    nodes, majors, minor = [_make_gpu_node(host, gpu)], read_majors(host.proc), _require_minor(gpu)
     for compute in (None, device.compute_instance):
-        numbers = capability(host.proc, majors, minor, device.gpu_instance, compute)
-        nodes.append(_node(host, f"/dev/nvidia-caps/nvidia-cap{numbers.minor}", numbers))
+        numbers = find_capability_node(host.proc, majors, minor, device.gpu_instance, compute)
+        nodes.append(_make_node(host, f"/dev/nvidia-caps/nvidia-cap{numbers.minor}", numbers))
     return nodes
 
 
-def _minor(gpu: Gpu) -> int:
+def _require_minor(gpu: Gpu) -> int:
     if gpu.minor is None:
-        raise NotSupportedError(f"the driver doesn't tell the device node of {gpu.uuid}")
+        raise NotSupportedError(f"{gpu.uuid}: the driver does not report its minor number")
     return gpu.minor
 
 
-def _parent(host: HostPaths, gpu: Gpu) -> dra.DeviceNode:
-    minor = _minor(gpu)
-    return _node(host, f"/dev/nvidia{minor}", _numbers(host, gpu_major(read_majors(host.proc)), minor))
+def _make_gpu_node(host: HostPaths, gpu: Gpu) -> dra.DeviceNode:
+    minor = _require_minor(gpu)
+    return _make_node(
+        host, f"/dev/nvidia{minor}", _make_numbers(host, find_gpu_major(read_majors(host.proc)), minor)
+    )
 
 
 def _drm_nodes(host: HostPaths, pci_address: str) -> Iterator[dra.DeviceNode]:
     folder = host.sysfs / "bus/pci/devices" / pci_address / "drm"
     names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
     for name in names:
-        there = _on_host(host.dev / "dri" / name)
-        if there is not None:
-            yield _node(host, f"/dev/dri/{name}", there)
+        on_host = _read_host_node(host.dev / "dri" / name)
+        if on_host is not None:
+            yield _make_node(host, f"/dev/dri/{name}", on_host)
 
 
-def _numbers(host: HostPaths, major: int, minor: int) -> Numbers:
-    owner = node_owner(host.proc)
-    return Numbers(major, minor, owner.mode, owner.uid, owner.gid)
+def _make_numbers(host: HostPaths, major: int, minor: int) -> DeviceNumbers:
+    owner = read_node_owner(host.proc)
+    return DeviceNumbers(major, minor, owner.mode, owner.uid, owner.gid)
 
 
-def _on_host(path: Path) -> Numbers | None:
+def _read_host_node(path: Path) -> DeviceNumbers | None:
     try:
         found = path.stat()
     except OSError:
@@ -96,14 +106,16 @@ def _on_host(path: Path) -> Numbers | None:
     if not stat.S_ISCHR(found.st_mode):
         return None
     number = found.st_rdev
-    return Numbers(os.major(number), os.minor(number), stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
+    return DeviceNumbers(
+        os.major(number), os.minor(number), stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+    )
 
 
-def _node(host: HostPaths, path: str, numbers: Numbers) -> dra.DeviceNode:
-    """Return a node by number. If the host has this node, its mode and owner are copied from there."""
-    there = _on_host(host.dev / path.removeprefix("/dev/"))
-    if there is not None and (there.major, there.minor) == (numbers.major, numbers.minor):
-        numbers = there
+def _make_node(host: HostPaths, path: str, numbers: DeviceNumbers) -> dra.DeviceNode:
+    """Return a device node by number. If the node exists on the host, its mode and owner are copied."""
+    on_host = _read_host_node(host.dev / path.removeprefix("/dev/"))
+    if on_host is not None and (on_host.major, on_host.minor) == (numbers.major, numbers.minor):
+        numbers = on_host
     return dra.DeviceNode(
         path,
         type="c",

@@ -1,4 +1,4 @@
-"""Numbers of device nodes from procfs, which are valid before the nodes themselves exist."""
+"""Reads the numbers of device nodes from procfs. They are valid even before the device nodes exist."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,14 +7,21 @@ from typing import Final
 
 from dradriver_gpu_mig.card.errors import DriverNotLoadedError, InstanceNotFoundError
 
-__all__ = ["Numbers", "Owner", "capability", "gpu_major", "node_owner", "read_majors"]
+__all__ = [
+    "DeviceNumbers",
+    "NodeOwner",
+    "find_capability_node",
+    "find_gpu_major",
+    "read_majors",
+    "read_node_owner",
+]
 
-_WORLD: Final = 0o666
+_DEFAULT_MODE: Final = 0o666
 _CAPABILITY_MODE: Final = 0o444
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class DeviceNumbers:
     """Numbers and permissions of a character device.
 
     Attributes:
@@ -25,16 +32,16 @@ class Numbers:
 
     major: int
     minor: int
-    mode: int = _WORLD
+    mode: int = _DEFAULT_MODE
     uid: int = 0
     gid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class NodeOwner:
     """Mode and owner of the driver's device nodes, as the administrator configured the kernel module."""
 
-    mode: int = _WORLD
+    mode: int = _DEFAULT_MODE
     uid: int = 0
     gid: int = 0
 
@@ -53,37 +60,37 @@ def read_majors(proc: Path) -> Mapping[str, int]:
     return majors
 
 
-def gpu_major(majors: Mapping[str, int]) -> int:
+def find_gpu_major(majors: Mapping[str, int]) -> int:
     """Return the major number of /dev/nvidia0 and /dev/nvidiactl.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
     """
-    # Old drivers use the first name. Both are 195 on every kernel so far.
+    # Old drivers use the first name. So far, the number is 195 on every kernel.
     for name in ("nvidia-frontend", "nvidia"):
         if name in majors:
             return majors[name]
-    raise DriverNotLoadedError("the kernel module nvidia is not loaded: it is not in /proc/devices")
+    raise DriverNotLoadedError("the kernel module nvidia is not loaded: /proc/devices does not list it")
 
 
-def node_owner(proc: Path) -> Owner:
+def read_node_owner(proc: Path) -> NodeOwner:
     """Return mode and owner of the nodes (`/proc/driver/nvidia/params`, options NVreg_DeviceFile*).
 
     Blocking.
     """
-    found = _pairs(proc / "driver/nvidia/params")
-    return Owner(
-        found.get("DeviceFileMode", _WORLD), found.get("DeviceFileUID", 0), found.get("DeviceFileGID", 0)
+    found = _read_pairs(proc / "driver/nvidia/params")
+    return NodeOwner(
+        found.get("DeviceFileMode", _DEFAULT_MODE), found.get("DeviceFileUID", 0), found.get("DeviceFileGID", 0)
     )
 
 
-def capability(
+def find_capability_node(
     proc: Path,
     majors: Mapping[str, int],
     gpu_minor: int,
     gpu_instance: int,
     compute_instance: int | None = None,
-) -> Numbers:
+) -> DeviceNumbers:
     """Return the capability node that gives access to a GPU instance, or to a compute instance in it. Blocking.
 
     Args:
@@ -91,29 +98,31 @@ def capability(
         majors: result of `read_majors`.
         gpu_minor: minor number of the GPU.
         gpu_instance: ID of the GPU instance.
-        compute_instance: ID of the compute instance; None: the node of the GPU instance.
+        compute_instance: ID of the compute instance; None: return the node of the GPU instance.
 
     Raises:
         DriverNotLoadedError: the kernel module has no capability nodes.
-        InstanceNotFoundError: the kernel has no such instance.
+        InstanceNotFoundError: the kernel does not know the instance.
     """
     if "nvidia-caps" not in majors:
-        raise DriverNotLoadedError("the kernel module has no MIG devices: nvidia-caps is not in /proc/devices")
+        raise DriverNotLoadedError(
+            "the kernel module has no MIG devices: /proc/devices does not list nvidia-caps"
+        )
     path = f"gi{gpu_instance}" if compute_instance is None else f"gi{gpu_instance}/ci{compute_instance}"
-    own = _pairs(proc / f"driver/nvidia/capabilities/gpu{gpu_minor}/mig/{path}/access")
-    if "DeviceFileMinor" in own:
-        mode = own.get("DeviceFileMode", _CAPABILITY_MODE)
-        return Numbers(majors["nvidia-caps"], own["DeviceFileMinor"], mode)
-    # If only the table is mounted, the instances have no files of their own.
-    minors = _pairs(proc / "driver/nvidia-caps/mig-minors")
+    access = _read_pairs(proc / f"driver/nvidia/capabilities/gpu{gpu_minor}/mig/{path}/access")
+    if "DeviceFileMinor" in access:
+        mode = access.get("DeviceFileMode", _CAPABILITY_MODE)
+        return DeviceNumbers(majors["nvidia-caps"], access["DeviceFileMinor"], mode)
+    # If only the table `mig-minors` is mounted, the instances do not have their own files.
+    minors = _read_pairs(proc / "driver/nvidia-caps/mig-minors")
     minor = minors.get(f"gpu{gpu_minor}/{path}/access")
     if minor is None:
         raise InstanceNotFoundError(f"the kernel has no device node for gpu{gpu_minor}/{path}")
-    return Numbers(majors["nvidia-caps"], minor, _CAPABILITY_MODE)
+    return DeviceNumbers(majors["nvidia-caps"], minor, _CAPABILITY_MODE)
 
 
-def _pairs(path: Path) -> dict[str, int]:
-    """Return the lines that consist of a name and a number; empty if the file cannot be read."""
+def _read_pairs(path: Path) -> dict[str, int]:
+    """Return the name and the number of each line that consists of both; empty if the file cannot be read."""
     try:
         lines = path.read_text().splitlines()
     except OSError:

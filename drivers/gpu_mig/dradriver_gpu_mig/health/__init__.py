@@ -1,42 +1,44 @@
 """Health of devices: turns events and observations of the cards into taints and health reports.
 
-Law of this package: it is pure except for one file of findings. NVML reports an event once, so the file lets a
-new process know the events that the previous process received.
+Law of this package: all of its code must be pure, except the code that reads and writes the file of findings.
+NVML reports an event only once, so a new process learns from this file which events the previous process
+received.
 
-- `findings`: errors of GPUs, the devices that they affect, and when they end.
+- `findings`: errors and losses of GPUs, the devices that these affect, and when they end.
 - `findings_file`: the file of findings.
-- `presence`: decides which GPUs are lost.
 """
 
 from dradriver_gpu_mig.health.findings import (
+    READS_UNTIL_LOST,
     Finding,
-    Where,
-    found_in,
-    gone,
-    lost,
-    reports,
-    reset_required,
-    still_true,
-    taints,
-    with_news,
+    FindingSubject,
+    add_finding,
+    classify_event,
+    compute_taints,
+    count_lost_reads,
+    drop_ended,
+    find_missing_device,
+    is_lost_error,
+    make_lost_finding,
+    make_reset_finding,
+    report_health,
 )
-from dradriver_gpu_mig.health.findings_file import read_notes, write_notes
-from dradriver_gpu_mig.health.presence import LOOKS, count_losses, says_lost
+from dradriver_gpu_mig.health.findings_file import read_findings, write_findings
 
 __all__ = [
-    "LOOKS",
+    "READS_UNTIL_LOST",
     "Finding",
-    "Where",
-    "count_losses",
-    "found_in",
-    "gone",
-    "lost",
-    "read_notes",
-    "reports",
-    "reset_required",
-    "says_lost",
-    "still_true",
-    "taints",
-    "with_news",
-    "write_notes",
+    "FindingSubject",
+    "add_finding",
+    "classify_event",
+    "compute_taints",
+    "count_lost_reads",
+    "drop_ended",
+    "find_missing_device",
+    "is_lost_error",
+    "make_lost_finding",
+    "make_reset_finding",
+    "read_findings",
+    "report_health",
+    "write_findings",
 ]

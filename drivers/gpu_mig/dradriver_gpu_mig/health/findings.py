@@ -6,212 +6,260 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
-from dradriver_gpu_mig.card import CardError, Event, EventKind
-from dradriver_gpu_mig.instances import Place
-from dradriver_gpu_mig.offer import DRIVER, Offer
-from dradriver_gpu_mig.settings import Effect, Settings
-from dradriver_gpu_mig.snapshot import Card
+from dradriver_gpu_mig.card import Event, EventKind, GpuError, GpuLostError, GpuNotFoundError
+from dradriver_gpu_mig.instances import ProfilePlacement
+from dradriver_gpu_mig.offer import DRIVER, GpuOffer
+from dradriver_gpu_mig.settings import Effect, GpuSettings
+from dradriver_gpu_mig.snapshot import GpuCard, NodeSnapshot
 
 __all__ = [
+    "READS_UNTIL_LOST",
     "Finding",
-    "Where",
-    "found_in",
-    "gone",
-    "lost",
-    "reports",
-    "reset_required",
-    "still_true",
-    "taints",
-    "with_news",
+    "FindingSubject",
+    "add_finding",
+    "classify_event",
+    "compute_taints",
+    "count_lost_reads",
+    "drop_ended",
+    "find_missing_device",
+    "is_lost_error",
+    "make_lost_finding",
+    "make_reset_finding",
+    "report_health",
 ]
 
-_FAULTS_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45, 68, 109})
+_APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 """XIDs that a program causes and that leave the GPU unchanged."""
-_FATAL: Final = frozenset({48, 62, 64, 74, 79, 95, 119, 120, 140})
-"""XIDs after which the GPU does not work until a reset: memory, micro-controllers, links, the bus."""
+_FATAL_XIDS: Final = frozenset({48, 62, 64, 74, 79, 95, 119, 120, 140})
+"""XIDs after which the GPU does not work until a reset.
 
-_ORDER: Final[Mapping[Effect, int]] = {"Ignore": 0, "None": 1, "NoSchedule": 2, "NoExecute": 3}
+They concern memory, microcontrollers, links and the bus.
+"""
+
+_SEVERITY: Final[Mapping[Effect, int]] = {"Ignore": 0, "None": 1, "NoSchedule": 2, "NoExecute": 3}
 
 
-class Where(msgspec.Struct, frozen=True):
-    """Subject of a finding: a GPU, or one place of it."""
+class FindingSubject(msgspec.Struct, frozen=True, rename={"instance": "place"}):
+    """Subject of a finding: a GPU, or one instance of it."""
 
     gpu: str
-    place: Place | None = None
+    instance: ProfilePlacement | None = None
 
-    def concerns(self, offer: Offer) -> bool:
-        """Return whether the finding affects the device."""
+    def affects(self, offer: GpuOffer) -> bool:
+        """Return whether the finding affects the device.
+
+        Args:
+            offer: the device.
+        """
         if offer.card.gpu.uuid != self.gpu:
             return False
-        if self.place is None:
+        if self.instance is None:
             return True
         profile = offer.profile.id if offer.profile else None
-        return (profile, offer.placement) == (self.place.profile, self.place.placement)
+        return (profile, offer.placement) == (self.instance.profile, self.instance.placement)
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """An error of a GPU or of one place of it.
+class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"subject": "where", "reported_at": "at"}):
+    """An error of a GPU or of one instance of it.
 
     Attributes:
-        where: the affected GPU or place.
+        subject: the affected GPU or instance.
         key: key of the taint without the driver's domain, for example `xid`.
         value: value of the taint.
         effect: effect of the taint.
         message: text for people.
-        at: when the error was reported, in seconds of the wall clock.
-        needed_reset: whether the GPU was seen to need a reset since then. If it no longer needs one, it was
-            reset.
+        reported_at: when the error was reported (Unix time).
+        needed_reset: whether the GPU reported, after the error, that it needs a reset. If the GPU no longer
+            reports this, it was reset.
     """
 
-    where: Where
+    subject: FindingSubject
     key: str
     value: str = ""
     effect: Effect
     message: str
-    at: float = 0.0
+    reported_at: float = 0.0
     needed_reset: bool = False
 
 
-def found_in(event: Event, card: Card | None, settings: Settings, now: float) -> Finding | None:
-    """Return the finding that an event means, or None if devices are not affected.
+def classify_event(event: Event, card: GpuCard | None, settings: GpuSettings, now: float) -> Finding | None:
+    """Return the finding for an event, or None if the event affects no device.
 
     Args:
         event: the event from NVML.
         card: the GPU as it is now; None: unknown.
-        settings: the operator's effects.
-        now: seconds of the wall clock.
+        settings: the operator's settings, with the effects of errors.
+        now: Unix time.
     """
-    where = _where(event, card)
-    if where is None:
+    subject = _find_subject(event, card)
+    if subject is None:
         return None
     if event.kind is EventKind.XID and event.xid is not None:
-        effect = settings.xids.get(event.xid) or _effect_of(event.xid)
-        message = f"XID {event.xid} of {event.gpu}"
-        finding = Finding(where=where, key="xid", value=str(event.xid), effect=effect, message=message, at=now)
+        effect = settings.xids.get(event.xid) or _default_effect(event.xid)
+        message = f"{event.gpu} reported XID {event.xid}"
+        finding = Finding(
+            subject=subject, key="xid", value=str(event.xid), effect=effect, message=message, reported_at=now
+        )
     elif event.kind is EventKind.DOUBLE_BIT_ECC:
-        message = f"memory of {event.gpu} had an error that was not corrected"
-        finding = Finding(where=where, key="ecc", effect=settings.double_bit_ecc, message=message, at=now)
+        message = f"{event.gpu} reported an uncorrected memory error"
+        finding = Finding(
+            subject=subject, key="ecc", effect=settings.double_bit_ecc, message=message, reported_at=now
+        )
     else:
         return None
     return None if finding.effect == "Ignore" else finding
 
 
-def _effect_of(xid: int) -> Effect:
-    if xid in _FAULTS_OF_PROGRAMS:
+def _default_effect(xid: int) -> Effect:
+    if xid in _APPLICATION_XIDS:
         return "Ignore"
-    return "NoExecute" if xid in _FATAL else "NoSchedule"
+    return "NoExecute" if xid in _FATAL_XIDS else "NoSchedule"
 
 
-def _where(event: Event, card: Card | None) -> Where | None:
-    """Return the subject of an event, or None if the instance was destroyed since: its error ended with it."""
+def _find_subject(event: Event, card: GpuCard | None) -> FindingSubject | None:
+    """Return the subject of an event; None if the instance was destroyed, which also ends its errors."""
     if event.gpu_instance is None or card is None:
-        return Where(event.gpu)
-    found = (each.gpu_instance for each in card.instances if each.gpu_instance.id == event.gpu_instance)
-    instance = next(found, None)
-    return Where(event.gpu, Place(instance.profile_id, instance.placement)) if instance else None
+        return FindingSubject(event.gpu)
+    matching = (each.gpu_instance for each in card.instances if each.gpu_instance.id == event.gpu_instance)
+    instance = next(matching, None)
+    return (
+        FindingSubject(event.gpu, ProfilePlacement(instance.profile_id, instance.placement))
+        if instance
+        else None
+    )
 
 
-def with_news(findings: Iterable[Finding], news: Finding) -> list[Finding]:
-    """Return the findings with a new one. A repeated error counts once, with its latest time."""
-    kept: list[Finding] = []
+def add_finding(findings: Iterable[Finding], new: Finding) -> list[Finding]:
+    """Return the findings with a new one added. A repeated error is one finding, with its latest time.
+
+    Args:
+        findings: the present findings.
+        new: the new finding.
+    """
+    others: list[Finding] = []
     for finding in findings:
-        if (finding.where, finding.key, finding.value) == (news.where, news.key, news.value):
-            news = msgspec.structs.replace(news, needed_reset=finding.needed_reset)
+        if (finding.subject, finding.key, finding.value) == (new.subject, new.key, new.value):
+            new = msgspec.structs.replace(new, needed_reset=finding.needed_reset)
         else:
-            kept.append(finding)
-    return [*kept, news]
+            others.append(finding)
+    return [*others, new]
 
 
-def lost(gpu: str) -> Finding:
-    """Return the finding for a GPU that is no longer there."""
-    message = f"{gpu} is lost: it fell off the bus, or has to be reset"
-    return Finding(where=Where(gpu), key="gpu-lost", effect="NoExecute", message=message)
+def make_lost_finding(gpu: str) -> Finding:
+    """Return the finding for a GPU that is lost.
+
+    Args:
+        gpu: UUID of the GPU.
+    """
+    message = f"{gpu} is lost: it fell off the bus or needs a reset"
+    return Finding(subject=FindingSubject(gpu), key="gpu-lost", effect="NoExecute", message=message)
 
 
-def reset_required(gpu: str) -> Finding:
-    """Return the finding for a GPU that reports that it needs a reset, even if its error event was missed."""
-    message = f"{gpu} has to be reset"
-    return Finding(where=Where(gpu), key="reset-required", effect="NoSchedule", message=message)
+def make_reset_finding(gpu: str) -> Finding:
+    """Return the finding for a GPU that reports that it needs a reset. Its error event may have been missed.
+
+    Args:
+        gpu: UUID of the GPU.
+    """
+    message = f"{gpu} needs a reset"
+    return Finding(subject=FindingSubject(gpu), key="reset-required", effect="NoSchedule", message=message)
 
 
-def gone(offer: Offer) -> Finding | None:
-    """Return the finding for an allocated device that no longer exists, or None if the device exists."""
+def find_missing_device(offer: GpuOffer) -> Finding | None:
+    """Return the finding for an allocated device that no longer exists, or None if the device exists.
+
+    Args:
+        offer: the device that a record names, with the present state of its GPU.
+    """
     gpu = offer.card.gpu.uuid
     if offer.profile is None or offer.placement is None:
-        return _divided(gpu) if offer.card.divided else None
-    instance = offer.card.at(offer.profile.id, offer.placement)
+        return _make_mig_enabled_finding(gpu) if offer.card.mig_enabled else None
+    instance = offer.card.find_instance_at(offer.profile.id, offer.placement)
     if instance is not None and instance.mig_devices:
         return None
-    message = f"the instance on {gpu} was destroyed by a reset or by hand"
-    where = Where(gpu, Place(offer.profile.id, offer.placement))
-    return Finding(where=where, key="instance-gone", effect="NoExecute", message=message)
+    message = f"the GPU instance of {gpu} was destroyed by a reset or by another program"
+    subject = FindingSubject(gpu, ProfilePlacement(offer.profile.id, offer.placement))
+    return Finding(subject=subject, key="instance-gone", effect="NoExecute", message=message)
 
 
-def _divided(gpu: str) -> Finding:
-    """Return the finding for a GPU that programs can no longer use as a whole."""
-    message = f"MIG was switched on by hand on {gpu}, which a claim has as a whole"
-    return Finding(where=Where(gpu), key="mig-switched", effect="NoExecute", message=message)
+def _make_mig_enabled_finding(gpu: str) -> Finding:
+    """Return the finding for a GPU that no program can use as a whole because MIG is on."""
+    message = f"another program switched MIG on for {gpu}, which is allocated as a whole GPU"
+    return Finding(subject=FindingSubject(gpu), key="mig-switched", effect="NoExecute", message=message)
 
 
-def still_true(
+def drop_ended(
     findings: Iterable[Finding],
-    back: Collection[str],
-    cards: Mapping[str, Card],
-    settings: Settings,
+    recovered: Collection[str],
+    cards: Mapping[str, GpuCard],
+    settings: GpuSettings,
     now: float,
 ) -> list[Finding]:
     """Return the findings that have not ended.
 
     Args:
         findings: all findings.
-        back: UUIDs of GPUs that answer again after they were lost, which means that they were reset.
+        recovered: UUIDs of GPUs that answer again after they were lost, which means that they were reset.
         cards: the GPUs that answer, by UUID.
-        settings: how long an error counts if it is not repeated.
-        now: seconds of the wall clock.
+        settings: the operator's settings, with the time for which an error counts if it is not repeated.
+        now: Unix time.
     """
     return [
-        _asked(finding, cards.get(finding.where.gpu))
+        _update_needed_reset(finding, cards.get(finding.subject.gpu))
         for finding in findings
-        if finding.where.gpu not in back and not _over(finding, cards.get(finding.where.gpu), settings, now)
+        if finding.subject.gpu not in recovered
+        and not _has_ended(finding, cards.get(finding.subject.gpu), settings, now)
     ]
 
 
-def _over(finding: Finding, card: Card | None, settings: Settings, now: float) -> bool:
+def _has_ended(finding: Finding, card: GpuCard | None, settings: GpuSettings, now: float) -> bool:
     """Return whether the GPU was reset, the instance was destroyed, or `recover_seconds` has passed."""
-    place = finding.where.place
+    instance = finding.subject.instance
     was_reset = finding.needed_reset and card is not None and card.needs_reset is False
-    destroyed = place is not None and card is not None and card.at(place.profile, place.placement) is None
-    patience = settings.recover_seconds
-    return was_reset or destroyed or (patience > 0 and finding.at + patience <= now)
+    destroyed = (
+        instance is not None
+        and card is not None
+        and card.find_instance_at(instance.profile, instance.placement) is None
+    )
+    recover_seconds = settings.recover_seconds
+    return was_reset or destroyed or (recover_seconds > 0 and finding.reported_at + recover_seconds <= now)
 
 
-def _asked(finding: Finding, card: Card | None) -> Finding:
-    needed = finding.needed_reset or (card is not None and card.needs_reset is True)
-    return msgspec.structs.replace(finding, needed_reset=needed)
+def _update_needed_reset(finding: Finding, card: GpuCard | None) -> Finding:
+    needed_reset = finding.needed_reset or (card is not None and card.needs_reset is True)
+    return msgspec.structs.replace(finding, needed_reset=needed_reset)
 
 
-def taints(findings: Sequence[Finding], offers: Iterable[Offer]) -> dict[str, list[dra.Taint]]:
+def compute_taints(findings: Sequence[Finding], offers: Iterable[GpuOffer]) -> dict[str, list[dra.Taint]]:
     """Return the taints of devices by device name.
 
-    Of findings with the same key, only the one with the strongest effect is used, and of these the newest.
+    If several findings affect a device and have the same key, only the finding with the strongest effect
+    becomes a taint. If several of them have the strongest effect, the newest finding becomes the taint.
+
+    Args:
+        findings: all findings.
+        offers: the devices.
+
+    Source:
+        KEP-5055, taints of devices.
     """
-    return {offer.name: marks for offer in offers if (marks := list(_marks(findings, offer)))}
+    return {offer.name: taints for offer in offers if (taints := list(_make_taints(findings, offer)))}
 
 
-def _marks(findings: Iterable[Finding], offer: Offer) -> Iterator[dra.Taint]:
-    for finding in _of(findings, offer).values():
+def _make_taints(findings: Iterable[Finding], offer: GpuOffer) -> Iterator[dra.Taint]:
+    for finding in _select_by_key(findings, offer).values():
         if finding.effect != "Ignore":
             yield dra.Taint(key=f"{DRIVER}/{finding.key}", value=finding.value, effect=finding.effect)
 
 
-def _of(findings: Iterable[Finding], offer: Offer) -> dict[str, Finding]:
-    concerned = [finding for finding in findings if finding.where.concerns(offer)]
-    ordered = sorted(concerned, key=lambda finding: (_ORDER[finding.effect], finding.at))
+def _select_by_key(findings: Iterable[Finding], offer: GpuOffer) -> dict[str, Finding]:
+    affecting = [finding for finding in findings if finding.subject.affects(offer)]
+    ordered = sorted(affecting, key=lambda finding: (_SEVERITY[finding.effect], finding.reported_at))
     return {finding.key: finding for finding in ordered}
 
 
-def reports(
-    findings: Sequence[Finding], offers: Iterable[Offer], refusals: Mapping[str, CardError]
+def report_health(
+    findings: Sequence[Finding], offers: Iterable[GpuOffer], errors: Mapping[str, GpuError]
 ) -> list[dra.DeviceHealth]:
     """Return the health of every device for the kubelet.
 
@@ -220,14 +268,61 @@ def reports(
     Args:
         findings: all findings.
         offers: the devices.
-        refusals: by UUID, why a GPU could not be read last time. The health of its devices is unknown.
+        errors: by UUID, the error of each GPU that could not be read last time. The health of its devices is
+            reported as unknown.
+
+    Source:
+        KEP-4680, health of devices.
     """
-    told = []
+    reports = []
     for offer in offers:
-        messages = [each.message for each in _of(findings, offer).values() if _ORDER[each.effect] > 1]
+        messages = [
+            each.message for each in _select_by_key(findings, offer).values() if _SEVERITY[each.effect] > 1
+        ]
         health = dra.Health.UNHEALTHY if messages else dra.Health.HEALTHY
-        refusal = refusals.get(offer.card.gpu.uuid)
-        if refusal is not None and not messages:
-            health, messages = dra.Health.UNKNOWN, [f"its GPU can't be looked at: {refusal}"]
-        told.append(dra.DeviceHealth(offer.name, health, "; ".join(messages)))
-    return told
+        error = errors.get(offer.card.gpu.uuid)
+        if error is not None and not messages:
+            health, messages = dra.Health.UNKNOWN, [f"its GPU cannot be read: {error}"]
+        reports.append(dra.DeviceHealth(offer.name, health, "; ".join(messages)))
+    return reports
+
+
+READS_UNTIL_LOST: Final = 2
+"""Number of consecutive reads that must find a GPU lost before it counts as lost."""
+
+
+def is_lost_error(error: GpuError) -> bool:
+    """Return whether an error means that the GPU is no longer present.
+
+    Args:
+        error: error of a call for the GPU.
+    """
+    return isinstance(error, GpuLostError | GpuNotFoundError)
+
+
+def count_lost_reads(previous: Mapping[str, int], snapshot: NodeSnapshot) -> dict[str, int]:
+    """Return how many consecutive reads found each GPU lost, at most `READS_UNTIL_LOST`.
+
+    A GPU is lost when NVML reports it as lost (`GPU_IS_LOST`) or does not find it (`NOT_FOUND`) in two
+    consecutive reads. No other error counts, because pods on a lost GPU are evicted and NVML returns many
+    transient errors. The result has no entry for a GPU whose count is 0. The table gives the state of a GPU
+    after this read.
+
+    | this read | before: not lost | before: lost in one read | before: lost |
+    |---|---|---|---|
+    | the GPU answers | not lost | not lost | not lost |
+    | the GPU is lost | lost in one read | lost | lost |
+    | another error | not lost | not lost | lost |
+
+    Args:
+        previous: the counts after the last read, by UUID.
+        snapshot: the result of this read.
+    """
+    counts: dict[str, int] = {}
+    for uuid, error in snapshot.errors.items():
+        count = previous.get(uuid, 0)
+        if is_lost_error(error):
+            counts[uuid] = min(count + 1, READS_UNTIL_LOST)
+        elif count == READS_UNTIL_LOST:
+            counts[uuid] = count
+    return counts

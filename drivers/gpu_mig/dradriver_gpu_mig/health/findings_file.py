@@ -1,6 +1,7 @@
-"""The file of findings. Blocking.
+"""Reads and writes the file of findings. Blocking.
 
-The file is replaced atomically. A process that dies before the write has not published the new findings yet.
+The file is replaced atomically. If a process dies before the write, the new findings are lost. Their taints may
+be published already. The next process then removes them.
 """
 
 import logging
@@ -12,36 +13,46 @@ import msgspec
 
 from dradriver_gpu_mig.health.findings import Finding
 
-__all__ = ["read_notes", "write_notes"]
+__all__ = ["read_findings", "write_findings"]
 
 _log: Final = logging.getLogger(__name__)
 
 
-class _Notes(msgspec.Struct, frozen=True):
+class _FindingsFile(msgspec.Struct, frozen=True):
     boot: str
     findings: list[Finding]
 
 
-def read_notes(path: Path, boot: str) -> list[Finding]:
+def read_findings(path: Path, boot: str) -> list[Finding]:
     """Return the findings of this boot.
 
-    Those of an earlier boot are dropped, because a reboot resets the GPUs.
+    Findings of an earlier boot are dropped, because a reboot resets the GPUs.
+
+    Args:
+        path: the file.
+        boot: ID of the present boot.
     """
     try:
-        notes = msgspec.json.decode(path.read_bytes(), type=_Notes)
+        content = msgspec.json.decode(path.read_bytes(), type=_FindingsFile)
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError) as error:
-        _log.warning("%s can't be read, what was found before is forgotten: %s", path, error)
+        _log.warning("%s cannot be read, earlier findings are lost: %s", path, error)
         return []
-    return notes.findings if notes.boot == boot else []
+    return content.findings if content.boot == boot else []
 
 
-def write_notes(path: Path, boot: str, findings: Sequence[Finding]) -> None:
-    """Write the findings. If the write fails, a new process does not know them; nothing else is lost."""
-    unfinished = path.with_suffix(".new")
+def write_findings(path: Path, boot: str, findings: Sequence[Finding]) -> None:
+    """Write the findings. If the write fails, a new process does not know the findings; nothing else is lost.
+
+    Args:
+        path: the file.
+        boot: ID of the present boot.
+        findings: all findings.
+    """
+    temporary = path.with_suffix(".new")
     try:
-        unfinished.write_bytes(msgspec.json.encode(_Notes(boot, list(findings))))
-        unfinished.replace(path)
+        temporary.write_bytes(msgspec.json.encode(_FindingsFile(boot, list(findings))))
+        temporary.replace(path)
     except OSError as error:
-        _log.warning("%s can't be written, a new process will not know it: %s", path, error)
+        _log.warning("%s cannot be written, a new process will not know these findings: %s", path, error)

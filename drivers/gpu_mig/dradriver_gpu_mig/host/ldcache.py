@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from dradriver_gpu_mig.host.root import resolve
+from dradriver_gpu_mig.host.paths import resolve
 
 __all__ = ["find_libraries"]
 
@@ -24,16 +24,16 @@ _FOLDERS: Final = (
     "lib/aarch64-linux-gnu/nvidia/current",
     "usr/local/nvidia/lib64",
 )
-"""Folders in the order of NVIDIA's own tools. The last one is used by container-optimized nodes."""
+"""Folders in the order of NVIDIA's own tools. Container-optimized nodes use the last folder."""
 
-_OLD: Final = b"ld.so-1.7.0\0"
-_NEW: Final = b"glibc-ld.so.cache1.1"
-_64_BIT: Final = {0x0300, 0x0A00}  # x86-64, aarch64
+_OLD_MAGIC: Final = b"ld.so-1.7.0\0"
+_NEW_MAGIC: Final = b"glibc-ld.so.cache1.1"
+_64_BIT_FLAGS: Final = {0x0300, 0x0A00}  # x86-64, aarch64
 _ENTRY: Final = struct.Struct("=iIIIQ")
 
 
 def find_libraries(root: Path, pattern: str) -> list[Path]:
-    """Return the 64-bit libraries below `root` whose file name matches: regular files only, without repeats.
+    """Return the 64-bit libraries below `root` whose file name matches. Each regular file is listed once.
 
     Blocking.
 
@@ -42,37 +42,37 @@ def find_libraries(root: Path, pattern: str) -> list[Path]:
         pattern: file name, with `*`.
     """
     folders = dict.fromkeys(resolve(root, root / folder) for folder in _FOLDERS)
-    there = (path for folder in folders if folder.is_dir() for path in _listed(folder, pattern))
-    found = _real(root, there, pattern)
-    return found or _real(root, _cached(root), pattern)
+    candidates = (path for folder in folders if folder.is_dir() for path in _list_matching(folder, pattern))
+    found = _resolve_files(root, candidates, pattern)
+    return found or _resolve_files(root, _read_ld_cache(root), pattern)
 
 
-def _listed(folder: Path, pattern: str) -> list[Path]:
-    # glob skips links whose target does not exist from this process's root.
+def _list_matching(folder: Path, pattern: str) -> list[Path]:
+    # glob skips a link if its target does not exist below this process's root.
     return sorted(path for path in folder.iterdir() if fnmatchcase(path.name, pattern))
 
 
-def _real(root: Path, paths: Iterator[Path], pattern: str) -> list[Path]:
+def _resolve_files(root: Path, paths: Iterator[Path], pattern: str) -> list[Path]:
     resolved = (resolve(root, path) for path in paths if fnmatchcase(path.name, pattern))
     return list(dict.fromkeys(path for path in resolved if path.is_file()))
 
 
-def _cached(root: Path) -> Iterator[Path]:
-    """Yield the 64-bit entries of /etc/ld.so.cache, as far as it can be read.
+def _read_ld_cache(root: Path) -> Iterator[Path]:
+    """Yield the 64-bit entries of /etc/ld.so.cache, as far as the file can be read.
 
     Source: glibc, `sysdeps/generic/dl-cache.h`.
     """
     with suppress(OSError, struct.error, ValueError):
         data = (root / "etc/ld.so.cache").read_bytes()
         start = 0
-        if data.startswith(_OLD):
-            (count,) = struct.unpack_from("=I", data, len(_OLD))
-            start = -(-(len(_OLD) + 4 + 12 * count) // 8) * 8
-        if not data.startswith(_NEW, start):
+        if data.startswith(_OLD_MAGIC):
+            (count,) = struct.unpack_from("=I", data, len(_OLD_MAGIC))
+            start = -(-(len(_OLD_MAGIC) + 4 + 12 * count) // 8) * 8
+        if not data.startswith(_NEW_MAGIC, start):
             return
-        (count,) = struct.unpack_from("=I", data, start + len(_NEW))
+        (count,) = struct.unpack_from("=I", data, start + len(_NEW_MAGIC))
         for index in range(count):
             flags, _, value, _, _ = _ENTRY.unpack_from(data, start + 48 + index * _ENTRY.size)
-            if flags & 0xFF00 in _64_BIT:
+            if flags & 0xFF00 in _64_BIT_FLAGS:
                 text = data[start + value : data.index(b"\0", start + value)]
                 yield root / text.decode(errors="surrogateescape").lstrip("/")

@@ -1,18 +1,19 @@
-"""MIG instances for claims: each is recorded before it is created, and it is removed after any failure.
+"""MIG instances for claims: each instance is recorded before its creation, and destroyed after any failure.
 
-Law of this package: the hardware decides which instances exist, and the records decide who owns them. A record
-is on disk before the first call that creates something, and it is removed after the last call that destroys it.
-A GPU instance with a record therefore belongs to this driver, however complete it is. An instance without a
-record belongs to another program or user, and it is never touched.
+Law of this package: the hardware decides which instances exist, and the records decide who owns them. The
+record of an instance must be on disk before the first call that creates a part of the instance. The record must
+be deleted only after the last call that destroys a part of the instance. A GPU instance with a record therefore
+belongs to this driver, even if the instance is incomplete. An instance without a record belongs to another
+program or user, and this package must never change it.
 
 - `reconcile`: `InstanceReconciler`, which executes the steps.
-- `steps`: table that gives the next step.
+- `steps`: the table from which the next step is read.
 - `record`: the record of an allocated device.
 - `record_store`: the records on disk.
 """
 
 from dradriver_gpu_mig.instances.reconcile import InstanceReconciler
-from dradriver_gpu_mig.instances.record import Place, Record, State
+from dradriver_gpu_mig.instances.record import DeviceRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.instances.record_store import RecordStore
 
-__all__ = ["InstanceReconciler", "Place", "Record", "RecordStore", "State"]
+__all__ = ["DeviceRecord", "InstanceReconciler", "ProfilePlacement", "RecordState", "RecordStore"]

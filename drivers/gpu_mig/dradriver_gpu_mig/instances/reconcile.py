@@ -1,4 +1,4 @@
-"""Executes the steps of the table in `steps` until none is left."""
+"""Executes the steps of the table in `steps` until no step is left."""
 
 import asyncio
 import logging
@@ -10,34 +10,34 @@ import msgspec
 
 import dradriver as dra
 from dradriver_gpu_mig.card import (
-    CardError,
-    Cards,
+    GpuCards,
+    GpuError,
+    GpuHardware,
     GpuInstance,
     GpuLostError,
-    Hardware,
     InstanceNotFoundError,
     InsufficientResourcesError,
     InUseError,
     InvalidArgumentError,
     MigDevice,
 )
-from dradriver_gpu_mig.instances.record import Place, Record, State
+from dradriver_gpu_mig.instances.record import DeviceRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.instances.record_store import RecordStore
-from dradriver_gpu_mig.instances.steps import Found, Step, Wanted, next_step
+from dradriver_gpu_mig.instances.steps import DesiredInstance, InstanceStep, ObservedInstance, next_step
 
 __all__ = ["InstanceReconciler"]
 
 _log: Final = logging.getLogger(__name__)
 
-_PAUSES: Final = (0.1, 2.0)
+_RETRY_PAUSES: Final = (0.1, 2.0)
 """Seconds between attempts to destroy an instance in use: the first pause, and the longest."""
 
-_HOLD_SECONDS: Final = 10.0
+_LOCK_SECONDS: Final = 10.0
 """Seconds for which a prepare waits for a recovery, or for the previous process of a rolling update."""
 
 
 class _BusyError(dra.DraError):
-    """Another process, or another call of this process, works on the device."""
+    """Another process, or another call of this process, is working on the device."""
 
 
 class InstanceReconciler:
@@ -48,54 +48,65 @@ class InstanceReconciler:
         record_store: the records.
     """
 
-    def __init__(self, cards: Cards, record_store: RecordStore) -> None:
+    def __init__(self, cards: GpuCards, record_store: RecordStore) -> None:
         self._cards = cards
         self._records = record_store
 
-    async def make(self, wanted: Record) -> MigDevice:
-        """Return the MIG device of a record with a place. Missing parts are created.
+    async def create(self, desired: DeviceRecord) -> MigDevice:
+        """Create the missing parts of a record's MIG device.
 
-        After a card error, the instance is destroyed before the error is raised. If the process dies, the next
-        process continues from the record.
-
-        Raises:
-            DraError: the place or another needed resource is taken, the card rejects the call, or the disk is
-                full.
-        """
-        async with self._held(wanted.device):
-            kept = await asyncio.to_thread(self._records.get, wanted.device)
-            if kept is not None and kept.claim != wanted.claim and kept.state is not State.DESTROYING:
-                raise dra.DraError(f"{wanted.device} is in use by the claim with UID {kept.claim}")
-            try:
-                await self._converge(Wanted.PRESENT, wanted)
-            except CardError:
-                await self._take_back(wanted)
-                raise
-        return await self._cards.call(lambda hardware: _device(hardware, wanted))
-
-    async def remove(self, record: Record, patience: float) -> None:
-        """Destroy the instance of a record, then remove the record.
-
-        If the GPU is lost, the instance cannot be destroyed. The record then stays, so that it is destroyed
-        when the GPU is back.
+        If the card returns an error, the instance is destroyed before the error is raised. If the process dies,
+        the next process continues from the record.
 
         Args:
-            record: the record as it was read.
-            patience: seconds for which an instance in use is tried again.
+            desired: the record of a device that has an instance.
+
+        Returns:
+            The complete MIG device.
 
         Raises:
-            InUseError: a process still uses the instance. The record stays, and a later call has to destroy it.
-            CardError: the card rejects the call.
+            DraError: another instance uses a resource that the new instance needs, the card rejects the call,
+                or the disk is full.
+        """
+        async with self._lock_device(desired.device):
+            stored = await asyncio.to_thread(self._records.get, desired.device)
+            if (
+                stored is not None
+                and stored.claim != desired.claim
+                and stored.state is not RecordState.DESTROYING
+            ):
+                raise dra.DraError(f"device {desired.device} is in use by the claim with UID {stored.claim}")
+            try:
+                await self._converge(DesiredInstance.PRESENT, desired)
+            except GpuError:
+                await self._roll_back(desired)
+                raise
+        return await self._cards.call(lambda hardware: _find_mig_device(hardware, desired))
+
+    async def destroy(self, record: DeviceRecord, retry_seconds: float) -> None:
+        """Destroy the instance of a record, then delete the record.
+
+        If the GPU is lost, the instance cannot be destroyed. The record then stays, so that the instance is
+        destroyed when the GPU is back.
+
+        Args:
+            record: the record, as it was last read.
+            retry_seconds: seconds for which the call keeps trying to destroy an instance in use.
+
+        Raises:
+            InUseError: a process still uses the instance. The record stays, and a later call must destroy the
+                instance.
+            GpuError: the card rejects the call.
         """
         clock = asyncio.get_running_loop().time
-        until = clock() + patience
-        pause, longest = _PAUSES
+        deadline = clock() + retry_seconds
+        pause, longest = _RETRY_PAUSES
         while True:
             try:
-                async with self._held(record.device):
+                async with self._lock_device(record.device):
                     await self._destroy(record)
             except InUseError:
-                if clock() + pause > until:
+                if clock() + pause > deadline:
                     raise
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
@@ -103,139 +114,150 @@ class InstanceReconciler:
                 return
 
     async def recover(self) -> None:
-        """Destroy instances that a process left incomplete, except those that another process works on."""
+        """Destroy instances that a process left incomplete, unless another process is working on them."""
         for record in await asyncio.to_thread(self._records.all):
-            if record.place is None or record.state is State.READY:
+            if record.instance is None or record.state is RecordState.READY:
                 continue
             try:
-                async with self._held(record.device, patience=0):
-                    again = await asyncio.to_thread(self._records.get, record.device)
-                    if again is None or again.state is State.READY:
-                        continue  # another process has completed it
+                async with self._lock_device(record.device, seconds=0):
+                    current = await asyncio.to_thread(self._records.get, record.device)
+                    if current is None or current.state is RecordState.READY:
+                        continue  # another process has completed the instance
                     _log.warning(
-                        "%s was left half done for claim %s: taking it back", again.device, again.claim
+                        "%s is incomplete since an earlier process prepared claim %s: it is rolled back",
+                        current.device,
+                        current.claim,
                     )
-                    await self._converge(Wanted.ABSENT, again)
+                    await self._converge(DesiredInstance.ABSENT, current)
             except _BusyError:
                 continue
             except dra.DraError as error:
-                _log.warning("%s is not taken back now: %s", record.device, error)
+                _log.warning("%s cannot be rolled back now: %s", record.device, error)
 
-    async def _destroy(self, record: Record) -> None:
-        kept = await asyncio.to_thread(self._records.get, record.device)
-        if kept is not None and kept.claim != record.claim:
-            return  # while this call waited, another process removed it and the device got a new claim
+    async def _destroy(self, record: DeviceRecord) -> None:
+        stored = await asyncio.to_thread(self._records.get, record.device)
+        if stored is not None and stored.claim != record.claim:
+            return  # while this call waited, another process removed the record and the device got a new claim
         try:
-            await self._converge(Wanted.ABSENT, record)
+            await self._converge(DesiredInstance.ABSENT, record)
         except (GpuLostError, InvalidArgumentError) as error:
-            _log.warning("%s is destroyed when its GPU is back: %s", record.device, error)
-            await self._write(record, State.DESTROYING)
+            _log.warning("%s will be destroyed when its GPU is back: %s", record.device, error)
+            await self._write(record, RecordState.DESTROYING)
 
     @asynccontextmanager
-    async def _held(self, device: str, patience: float = _HOLD_SECONDS) -> AsyncIterator[None]:
+    async def _lock_device(self, device: str, seconds: float = _LOCK_SECONDS) -> AsyncIterator[None]:
         clock = asyncio.get_running_loop().time
-        until = clock() + patience
-        while (lock := await asyncio.to_thread(self._records.hold, device)) is None:
-            if clock() >= until:
-                raise _BusyError(f"another process of this driver works on {device}")
-            await asyncio.sleep(_PAUSES[0])
+        deadline = clock() + seconds
+        while (lock := await asyncio.to_thread(self._records.lock, device)) is None:
+            if clock() >= deadline:
+                raise _BusyError(f"device {device}: another process of this driver works on it")
+            await asyncio.sleep(_RETRY_PAUSES[0])
         try:
             yield
         finally:
             lock.close()
 
-    async def _take_back(self, record: Record) -> None:
+    async def _roll_back(self, record: DeviceRecord) -> None:
         try:
-            await self._converge(Wanted.ABSENT, record)
-        except CardError as error:
+            await self._converge(DesiredInstance.ABSENT, record)
+        except GpuError as error:
             _log.warning(
-                "%s can't be taken back now, its next prepare or unprepare does: %s", record.device, error
+                "%s cannot be rolled back now, its next prepare or unprepare will try again: %s",
+                record.device,
+                error,
             )
 
-    async def _converge(self, wanted: Wanted, record: Record) -> None:
+    async def _converge(self, desired: DesiredInstance, record: DeviceRecord) -> None:
         while True:
-            kept = await asyncio.to_thread(self._records.get, record.device)
-            found = await self._cards.call(lambda hardware: _found(hardware, record))
-            step = next_step(wanted, kept.state if kept else None, found)
-            if step is Step.DONE:
+            stored = await asyncio.to_thread(self._records.get, record.device)
+            observed = await self._cards.call(lambda hardware: _observe(hardware, record))
+            step = next_step(desired, stored.state if stored else None, observed)
+            if step is InstanceStep.DONE:
                 return
             _log.debug("%s for claim %s: %s", record.device, record.claim, step.value)
-            await self._take(step, kept or record)
+            await self._execute(step, stored or record)
 
-    async def _take(self, step: Step, record: Record) -> None:
+    async def _execute(self, step: InstanceStep, record: DeviceRecord) -> None:
         match step:
-            case Step.RECORD:
-                await self._write(record, State.CREATING)
-            case Step.CONFIRM:
-                await self._write(record, State.READY)
-            case Step.GIVE_UP:
-                await self._write(record, State.DESTROYING)
-            case Step.FORGET:
-                await asyncio.to_thread(self._records.drop, record.device)
-            case Step.REFUSE:
+            case InstanceStep.RECORD_CREATING:
+                await self._write(record, RecordState.CREATING)
+            case InstanceStep.RECORD_READY:
+                await self._write(record, RecordState.READY)
+            case InstanceStep.RECORD_DESTROYING:
+                await self._write(record, RecordState.DESTROYING)
+            case InstanceStep.DELETE_RECORD:
+                await asyncio.to_thread(self._records.delete, record.device)
+            case InstanceStep.REJECT:
                 raise dra.DraError(
-                    f"{record.device} was not made by this driver: somebody made an instance in its place; "
-                    "destroy it (nvidia-smi mig -dci, -dgi) or ask for another device"
+                    f"device {record.device}: another program created a GPU instance at its placement; "
+                    "destroy it (nvidia-smi mig -dci, -dgi) or claim another device"
                 )
-            case Step.DONE:
+            case InstanceStep.DONE:
                 return
-            case Step.MAKE_GPU_INSTANCE:
-                await self._make_gpu_instance(record)
+            case InstanceStep.CREATE_GPU_INSTANCE:
+                await self._create_gpu_instance(record)
             case _:
-                await self._cards.call(lambda hardware: _change(hardware, step, record))
+                await self._cards.call(lambda hardware: _execute_on_card(hardware, step, record))
 
-    async def _make_gpu_instance(self, record: Record) -> None:
-        place = _place(record)
+    async def _create_gpu_instance(self, record: DeviceRecord) -> None:
+        instance = _require_placement(record)
         try:
             await self._cards.call(
-                lambda hardware: hardware.create_gpu_instance(record.gpu, place.profile, place.placement)
+                lambda hardware: hardware.create_gpu_instance(record.gpu, instance.profile, instance.placement)
             )
         except InsufficientResourcesError as error:
-            # Nothing was created. An instance at this place is not the driver's, so only the record is removed.
-            await asyncio.to_thread(self._records.drop, record.device)
-            raise dra.DraError(f"{record.device}: something else has what it needs: {error}") from error
+            # Nothing was created. If an instance exists at this placement, it is not the driver's: delete only
+            # the record.
+            await asyncio.to_thread(self._records.delete, record.device)
+            raise dra.DraError(
+                f"device {record.device}: another instance uses what it needs: {error}"
+            ) from error
 
-    async def _write(self, record: Record, state: State) -> None:
-        whole = msgspec.structs.replace(record, state=state, boot=self._records.boot)
-        await asyncio.to_thread(self._records.put, whole)
+    async def _write(self, record: DeviceRecord, state: RecordState) -> None:
+        updated = msgspec.structs.replace(record, state=state, boot=self._records.boot)
+        await asyncio.to_thread(self._records.put, updated)
 
 
 # The functions below run on the hardware's thread.
 
 
-def _place(record: Record) -> Place:
-    if record.place is None:
-        raise dra.DraError(f"{record.device} is no MIG device that is made")
-    return record.place
+def _require_placement(record: DeviceRecord) -> ProfilePlacement:
+    if record.instance is None:
+        raise dra.DraError(f"device {record.device} has no GPU instance that this driver creates")
+    return record.instance
 
 
-def _instance(hardware: Hardware, record: Record) -> GpuInstance | None:
-    place = _place(record)
+def _find_instance(hardware: GpuHardware, record: DeviceRecord) -> GpuInstance | None:
+    instance = _require_placement(record)
     return next(
         (
             each
             for each in hardware.gpu_instances(record.gpu)
-            if (each.profile_id, each.placement) == (place.profile, place.placement)
+            if (each.profile_id, each.placement) == (instance.profile, instance.placement)
         ),
         None,
     )
 
 
-def _found(hardware: Hardware, record: Record) -> Found:
-    instance = _instance(hardware, record)
+def _observe(hardware: GpuHardware, record: DeviceRecord) -> ObservedInstance:
+    instance = _find_instance(hardware, record)
     if instance is None:
-        return Found.NOTHING
-    return Found.WHOLE if hardware.compute_instances(record.gpu, instance.id) else Found.HALF
+        return ObservedInstance.NOTHING
+    return (
+        ObservedInstance.COMPLETE
+        if hardware.compute_instances(record.gpu, instance.id)
+        else ObservedInstance.INCOMPLETE
+    )
 
 
-def _change(hardware: Hardware, step: Step, record: Record) -> None:
-    instance = _instance(hardware, record)
+def _execute_on_card(hardware: GpuHardware, step: InstanceStep, record: DeviceRecord) -> None:
+    instance = _find_instance(hardware, record)
     if instance is None:
-        return  # it no longer exists; the next look finds that
+        return  # the instance no longer exists; the next step observes this
     try:
-        if step is Step.MAKE_COMPUTE_INSTANCE:
+        if step is InstanceStep.CREATE_COMPUTE_INSTANCE:
             hardware.create_compute_instance(record.gpu, instance.id)
-        elif step is Step.DESTROY_COMPUTE_INSTANCES:
+        elif step is InstanceStep.DESTROY_COMPUTE_INSTANCES:
             for compute in hardware.compute_instances(record.gpu, instance.id):
                 hardware.destroy_compute_instance(record.gpu, instance.id, compute.id)
         else:
@@ -244,9 +266,9 @@ def _change(hardware: Hardware, step: Step, record: Record) -> None:
         return
 
 
-def _device(hardware: Hardware, record: Record) -> MigDevice:
-    instance = _instance(hardware, record)
+def _find_mig_device(hardware: GpuHardware, record: DeviceRecord) -> MigDevice:
+    instance = _find_instance(hardware, record)
     for device in hardware.mig_devices(record.gpu):
         if instance is not None and device.gpu_instance == instance.id:
             return device
-    raise dra.DraError(f"{record.device} was made and is gone again")
+    raise dra.DraError(f"device {record.device}: its MIG device was destroyed right after its creation")

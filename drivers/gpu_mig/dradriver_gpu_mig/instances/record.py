@@ -6,10 +6,10 @@ import msgspec
 
 from dradriver_gpu_mig.card import ComputeMode, Placement
 
-__all__ = ["Place", "Record", "State"]
+__all__ = ["DeviceRecord", "ProfilePlacement", "RecordState"]
 
 
-class State(enum.Enum):
+class RecordState(enum.Enum):
     """Progress of a recorded device."""
 
     CREATING = "creating"
@@ -17,10 +17,10 @@ class State(enum.Enum):
     DESTROYING = "destroying"
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Profile and placement of an instance.
+class ProfilePlacement(msgspec.Struct, frozen=True):
+    """Profile and placement of a GPU instance.
 
-    With the GPU it identifies the instance, because no two share a place.
+    Together with the GPU, these values identify the instance, because placements of instances do not overlap.
 
     Attributes:
         profile: ID of the profile.
@@ -31,25 +31,26 @@ class Place(msgspec.Struct, frozen=True):
     placement: Placement
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceRecord(msgspec.Struct, frozen=True, kw_only=True, rename={"instance": "place"}):
     """One device that a claim has, and the changes to revert when the claim releases it.
 
     Attributes:
         device: name of the device.
         claim: UID of the claim.
         gpu: UUID of the GPU.
-        place: place of a MIG device that is created for the claim; None: there is nothing to destroy.
+        instance: the GPU instance that is created for the claim; None: the claim has no instance to destroy.
         state: progress.
-        boot: ID of the boot in which it is valid. Instances and settings of a GPU do not outlive a boot.
-        compute_mode: the mode before the claim; None: the claim does not set it.
+        boot: ID of the boot in which the record is valid. Instances and settings of a GPU do not survive a
+            reboot.
+        compute_mode: the GPU's compute mode before the claim set another one; None: the claim does not set it.
         time_slice: whether the claim sets the time slice.
     """
 
     device: str
     claim: str
     gpu: str
-    place: Place | None = None
-    state: State = State.CREATING
+    instance: ProfilePlacement | None = None
+    state: RecordState = RecordState.CREATING
     boot: str = ""
     compute_mode: ComputeMode | None = None
     time_slice: bool = False

@@ -1,10 +1,10 @@
-"""The records: one file for each device, in a folder that two processes share during a rolling update.
+"""Stores the records: one file per device, in a folder that two processes share during a rolling update.
 
 Blocking.
 
-A file is replaced atomically, and it is synced together with its folder before the hardware is changed. A
-process that dies right after a write leaves the complete record. A process that dies right before it leaves
-none.
+A file is replaced atomically. The file and its folder are synced before the hardware is changed. If a process
+dies right after a write, the new record is complete. If a process dies right before a write, the new record
+does not exist.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from typing import Final, TextIO
 import msgspec
 
 import dradriver as dra
-from dradriver_gpu_mig.instances.record import Record
+from dradriver_gpu_mig.instances.record import DeviceRecord
 
 __all__ = ["RecordStore"]
 
@@ -30,7 +30,7 @@ class RecordStore:
     """The records of this boot in a folder.
 
     Args:
-        folder: created if it is missing.
+        folder: folder of the records, which is created if it is missing.
         boot: ID of the current boot. Records of another boot are ignored.
     """
 
@@ -38,57 +38,70 @@ class RecordStore:
         self._folder = folder
         self.boot = boot
 
-    def all(self) -> list[Record]:
-        """Return every record of this boot, in order of device names."""
-        found = (self._read(path) for path in sorted(self._folder.glob("*.json")))
-        return [record for record in found if record is not None]
+    def all(self) -> list[DeviceRecord]:
+        """Return every record of this boot, sorted by device name."""
+        records = (self._read(path) for path in sorted(self._folder.glob("*.json")))
+        return [record for record in records if record is not None]
 
-    def get(self, device: str) -> Record | None:
-        """Return the record of a device, or None."""
+    def get(self, device: str) -> DeviceRecord | None:
+        """Return the record of a device, or None.
+
+        Args:
+            device: name of the device.
+        """
         return self._read(self._path(device))
 
-    def put(self, record: Record) -> None:
-        """Write a record. It is on disk when this returns.
+    def put(self, record: DeviceRecord) -> None:
+        """Write a record. When this method returns, the record is on disk.
+
+        Args:
+            record: the record, which replaces an earlier record of the device.
 
         Raises:
             DraError: the disk is full, or the folder is not writable.
         """
         path = self._path(record.device)
-        unfinished = path.with_suffix(".new")
-        with _named(path, "written"):
+        temporary = path.with_suffix(".new")
+        with _name_path(path, "written"):
             self._folder.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("wb") as file:
+            with temporary.open("wb") as file:
                 file.write(msgspec.json.encode(record))
                 file.flush()
                 os.fsync(file.fileno())
-            unfinished.replace(path)
+            temporary.replace(path)
             self._sync()
 
-    def drop(self, device: str) -> None:
-        """Remove the record of a device, if there is one.
+    def delete(self, device: str) -> None:
+        """Delete the record of a device, if it exists.
+
+        Args:
+            device: name of the device.
 
         Raises:
             DraError: the folder is not writable.
         """
         path = self._path(device)
-        with _named(path, "removed"):
+        with _name_path(path, "removed"):
             path.unlink(missing_ok=True)
             if self._folder.exists():
                 self._sync()
 
-    def hold(self, device: str) -> TextIO | None:
+    def lock(self, device: str) -> TextIO | None:
         """Lock a device against other processes until the result is closed or this process dies.
 
         Within one process, the SDK prevents concurrent work on one claim.
 
+        Args:
+            device: name of the device.
+
         Returns:
-            The open lock file, or None if another process works on the device.
+            The open lock file, or None if another process is working on the device.
 
         Raises:
             DraError: the folder is not writable.
         """
         path = self._folder / f"{device}.lock"
-        with _named(path, "opened"):
+        with _name_path(path, "opened"):
             self._folder.mkdir(parents=True, exist_ok=True)
             lock = path.open("w")
         try:
@@ -101,26 +114,26 @@ class RecordStore:
     def _path(self, device: str) -> Path:
         return self._folder / f"{device}.json"
 
-    def _read(self, path: Path) -> Record | None:
+    def _read(self, path: Path) -> DeviceRecord | None:
         try:
-            with _named(path, "read"):
-                record = msgspec.json.decode(path.read_bytes(), type=Record)
+            with _name_path(path, "read"):
+                record = msgspec.json.decode(path.read_bytes(), type=DeviceRecord)
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError as error:
-            self._set_aside(path, error)
+            self._move_aside(path, error)
             return None
         return record if record.boot == self.boot else None
 
-    def _set_aside(self, path: Path, error: msgspec.MsgspecError) -> None:
-        """Rename a damaged file. Only its own record is lost: its instance then belongs to no claim."""
-        aside = path.with_suffix(".damaged")
-        with suppress(FileNotFoundError), _named(path, "set aside"):
-            path.replace(aside)
+    def _move_aside(self, path: Path, error: msgspec.MsgspecError) -> None:
+        """Rename a damaged file. Only its record is lost, so the record's instance then belongs to no claim."""
+        damaged = path.with_suffix(".damaged")
+        with suppress(FileNotFoundError), _name_path(path, "moved aside"):
+            path.replace(damaged)
             _log.error(
-                "%s is damaged and is kept as %s; if it had an instance, that is to be destroyed by hand: %s",
+                "%s is damaged and was moved to %s; if it had an instance, destroy it by hand: %s",
                 path,
-                aside.name,
+                damaged.name,
                 error,
             )
 
@@ -133,11 +146,11 @@ class RecordStore:
 
 
 @contextmanager
-def _named(path: Path, done: str) -> Iterator[None]:
-    """Add the path to an error of the disk. A missing file is left to the caller."""
+def _name_path(path: Path, action: str) -> Iterator[None]:
+    """Add the path to an error of the disk. The error of a missing file is unchanged."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise dra.DraError(f"{path} can't be {done}: {error}") from error
+        raise dra.DraError(f"{path} cannot be {action}: {error}") from error

@@ -1,81 +1,94 @@
-"""Table of the next step for a device, by wanted state, recorded state and found state.
+"""Table that gives the next step for a device from its desired, recorded and observed state.
 
 Each step changes either the record or the hardware, and both are read again afterwards. If the process dies at
-any point, the next process continues with the next step. This table is the whole crash recovery.
+any point, the next process continues with the next step. No other code is needed for crash recovery.
 """
 
 import enum
 from collections.abc import Mapping
 from typing import Final
 
-from dradriver_gpu_mig.instances.record import State
+from dradriver_gpu_mig.instances.record import RecordState
 
-__all__ = ["STEPS", "Found", "Step", "Wanted", "next_step"]
+__all__ = ["STEPS", "DesiredInstance", "InstanceStep", "ObservedInstance", "next_step"]
 
 
-class Wanted(enum.Enum):
+class DesiredInstance(enum.Enum):
     """State that the claim needs."""
 
     PRESENT = enum.auto()
     ABSENT = enum.auto()
 
 
-class Found(enum.Enum):
-    """State that the GPU has at the place."""
+class ObservedInstance(enum.Enum):
+    """State of the GPU instance at the placement."""
 
     NOTHING = enum.auto()
-    HALF = enum.auto()  # a GPU instance without a compute instance
-    WHOLE = enum.auto()
+    INCOMPLETE = enum.auto()  # a GPU instance without a compute instance
+    COMPLETE = enum.auto()
 
 
-class Step(enum.Enum):
-    """One change, or the end."""
+class InstanceStep(enum.Enum):
+    """One change to the record or the hardware, or the end of the work."""
 
-    RECORD = "record the intent"
-    MAKE_GPU_INSTANCE = "make the GPU instance"
-    MAKE_COMPUTE_INSTANCE = "make the compute instance"
-    CONFIRM = "record that it is ready"
-    GIVE_UP = "record that it is to be destroyed"
-    DESTROY_COMPUTE_INSTANCES = "destroy what lives in the GPU instance"
+    RECORD_CREATING = "record the intent"
+    CREATE_GPU_INSTANCE = "create the GPU instance"
+    CREATE_COMPUTE_INSTANCE = "create the compute instance"
+    RECORD_READY = "record that it is ready"
+    RECORD_DESTROYING = "record that it is to be destroyed"
+    DESTROY_COMPUTE_INSTANCES = "destroy the compute instances"
     DESTROY_GPU_INSTANCE = "destroy the GPU instance"
-    FORGET = "remove the record"
-    REFUSE = "leave alone what somebody else made"
+    DELETE_RECORD = "delete the record"
+    REJECT = "reject an instance of another program"
     DONE = "nothing"
 
 
-_PRESENT, _ABSENT = Wanted.PRESENT, Wanted.ABSENT
-_NOTHING, _HALF, _WHOLE = Found.NOTHING, Found.HALF, Found.WHOLE
+_PRESENT, _ABSENT = DesiredInstance.PRESENT, DesiredInstance.ABSENT
+_NOTHING, _INCOMPLETE, _COMPLETE = (
+    ObservedInstance.NOTHING,
+    ObservedInstance.INCOMPLETE,
+    ObservedInstance.COMPLETE,
+)
 
-STEPS: Final[Mapping[tuple[Wanted, State | None, Found], Step]] = {
-    (_PRESENT, None, _NOTHING): Step.RECORD,
-    (_PRESENT, None, _HALF): Step.REFUSE,
-    (_PRESENT, None, _WHOLE): Step.REFUSE,
-    (_PRESENT, State.CREATING, _NOTHING): Step.MAKE_GPU_INSTANCE,
-    (_PRESENT, State.CREATING, _HALF): Step.MAKE_COMPUTE_INSTANCE,
-    (_PRESENT, State.CREATING, _WHOLE): Step.CONFIRM,
-    # A reset of the GPU destroyed the instance and its contents, so it can be created again.
-    (_PRESENT, State.READY, _NOTHING): Step.MAKE_GPU_INSTANCE,
-    (_PRESENT, State.READY, _HALF): Step.MAKE_COMPUTE_INSTANCE,
-    (_PRESENT, State.READY, _WHOLE): Step.DONE,
-    # A started destruction is completed first, because part of the instance may already be destroyed.
-    (_PRESENT, State.DESTROYING, _NOTHING): Step.FORGET,
-    (_PRESENT, State.DESTROYING, _HALF): Step.DESTROY_GPU_INSTANCE,
-    (_PRESENT, State.DESTROYING, _WHOLE): Step.DESTROY_COMPUTE_INSTANCES,
-    (_ABSENT, None, _NOTHING): Step.DONE,
-    (_ABSENT, None, _HALF): Step.DONE,
-    (_ABSENT, None, _WHOLE): Step.DONE,
-    (_ABSENT, State.CREATING, _NOTHING): Step.FORGET,
-    (_ABSENT, State.CREATING, _HALF): Step.GIVE_UP,
-    (_ABSENT, State.CREATING, _WHOLE): Step.GIVE_UP,
-    (_ABSENT, State.READY, _NOTHING): Step.FORGET,
-    (_ABSENT, State.READY, _HALF): Step.GIVE_UP,
-    (_ABSENT, State.READY, _WHOLE): Step.GIVE_UP,
-    (_ABSENT, State.DESTROYING, _NOTHING): Step.FORGET,
-    (_ABSENT, State.DESTROYING, _HALF): Step.DESTROY_GPU_INSTANCE,
-    (_ABSENT, State.DESTROYING, _WHOLE): Step.DESTROY_COMPUTE_INSTANCES,
+STEPS: Final[Mapping[tuple[DesiredInstance, RecordState | None, ObservedInstance], InstanceStep]] = {
+    (_PRESENT, None, _NOTHING): InstanceStep.RECORD_CREATING,
+    (_PRESENT, None, _INCOMPLETE): InstanceStep.REJECT,
+    (_PRESENT, None, _COMPLETE): InstanceStep.REJECT,
+    (_PRESENT, RecordState.CREATING, _NOTHING): InstanceStep.CREATE_GPU_INSTANCE,
+    (_PRESENT, RecordState.CREATING, _INCOMPLETE): InstanceStep.CREATE_COMPUTE_INSTANCE,
+    (_PRESENT, RecordState.CREATING, _COMPLETE): InstanceStep.RECORD_READY,
+    # A reset of the GPU destroyed the instance and its contents, so the instance can be created again.
+    (_PRESENT, RecordState.READY, _NOTHING): InstanceStep.CREATE_GPU_INSTANCE,
+    (_PRESENT, RecordState.READY, _INCOMPLETE): InstanceStep.CREATE_COMPUTE_INSTANCE,
+    (_PRESENT, RecordState.READY, _COMPLETE): InstanceStep.DONE,
+    # If the destruction has started, it is completed first, because part of the instance may already be
+    # destroyed.
+    (_PRESENT, RecordState.DESTROYING, _NOTHING): InstanceStep.DELETE_RECORD,
+    (_PRESENT, RecordState.DESTROYING, _INCOMPLETE): InstanceStep.DESTROY_GPU_INSTANCE,
+    (_PRESENT, RecordState.DESTROYING, _COMPLETE): InstanceStep.DESTROY_COMPUTE_INSTANCES,
+    (_ABSENT, None, _NOTHING): InstanceStep.DONE,
+    (_ABSENT, None, _INCOMPLETE): InstanceStep.DONE,
+    (_ABSENT, None, _COMPLETE): InstanceStep.DONE,
+    (_ABSENT, RecordState.CREATING, _NOTHING): InstanceStep.DELETE_RECORD,
+    (_ABSENT, RecordState.CREATING, _INCOMPLETE): InstanceStep.RECORD_DESTROYING,
+    (_ABSENT, RecordState.CREATING, _COMPLETE): InstanceStep.RECORD_DESTROYING,
+    (_ABSENT, RecordState.READY, _NOTHING): InstanceStep.DELETE_RECORD,
+    (_ABSENT, RecordState.READY, _INCOMPLETE): InstanceStep.RECORD_DESTROYING,
+    (_ABSENT, RecordState.READY, _COMPLETE): InstanceStep.RECORD_DESTROYING,
+    (_ABSENT, RecordState.DESTROYING, _NOTHING): InstanceStep.DELETE_RECORD,
+    (_ABSENT, RecordState.DESTROYING, _INCOMPLETE): InstanceStep.DESTROY_GPU_INSTANCE,
+    (_ABSENT, RecordState.DESTROYING, _COMPLETE): InstanceStep.DESTROY_COMPUTE_INSTANCES,
 }
 
 
-def next_step(wanted: Wanted, recorded: State | None, found: Found) -> Step:
-    """Return the next step from the present states towards `wanted`."""
-    return STEPS[wanted, recorded, found]
+def next_step(
+    desired: DesiredInstance, recorded: RecordState | None, observed: ObservedInstance
+) -> InstanceStep:
+    """Return the next step towards the desired state.
+
+    Args:
+        desired: state that the claim needs.
+        recorded: state of the record; None: no record exists.
+        observed: state of the hardware.
+    """
+    return STEPS[desired, recorded, observed]

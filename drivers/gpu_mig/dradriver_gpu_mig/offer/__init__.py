@@ -1,13 +1,29 @@
-"""Devices that a node offers: pure functions from a view of the cards to a pool.
+"""Computes the devices that a node offers: pure functions convert a view of the cards to a pool.
 
-Law of this package: no I/O and no clock. The offer follows from the cards, the node's settings and the
-records. Every number comes from the card.
+Law of this package: its functions must not do I/O or read a clock. The devices depend only on the cards, the
+node's settings and the records. Every number must come from the card.
 
 - `offers`: devices of one GPU in each mode, and their names.
 - `pool`: the pool with attributes, capacities, counters, groups and taints.
 """
 
-from dradriver_gpu_mig.offer.offers import Kind, Offer, ambiguous, named, offers
-from dradriver_gpu_mig.offer.pool import DRIVER, Marks, non_overlapping, pool
+from dradriver_gpu_mig.offer.offers import (
+    GpuDeviceKind,
+    GpuOffer,
+    find_ambiguous_profiles,
+    find_offer,
+    list_offers,
+)
+from dradriver_gpu_mig.offer.pool import DRIVER, PoolFacts, build_pool, select_non_overlapping
 
-__all__ = ["DRIVER", "Kind", "Marks", "Offer", "ambiguous", "named", "non_overlapping", "offers", "pool"]
+__all__ = [
+    "DRIVER",
+    "GpuDeviceKind",
+    "GpuOffer",
+    "PoolFacts",
+    "build_pool",
+    "find_ambiguous_profiles",
+    "find_offer",
+    "list_offers",
+    "select_non_overlapping",
+]

@@ -8,73 +8,87 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dradriver_gpu_mig.card import Gpu, MigDevice, Placement, Profile
-from dradriver_gpu_mig.settings import Mode, Switching
-from dradriver_gpu_mig.snapshot import Card
+from dradriver_gpu_mig.settings import MigSwitching, Mode
+from dradriver_gpu_mig.snapshot import GpuCard
 
-__all__ = ["Kind", "Offer", "ambiguous", "gpu_name", "named", "offers", "switchable"]
+__all__ = [
+    "GpuDeviceKind",
+    "GpuOffer",
+    "can_switch_mig",
+    "find_ambiguous_profiles",
+    "find_offer",
+    "list_offers",
+    "make_gpu_name",
+]
 
-_SWITCHES_WITHOUT_RESET: Final = (9, 0)
+_FIRST_SWITCHING_WITHOUT_RESET: Final = (9, 0)
 """CUDA compute capability of Hopper.
 
-From Hopper on MIG switches at once; earlier GPUs switch at the next reset.
+From Hopper on, GPUs switch MIG at once. Earlier GPUs switch MIG at the next reset.
 """
 
 
-_PLAIN: Final = re.compile(r"[0-9]+g\.[0-9]+gb(\+[a-z]+(\.[a-z]+)*)?")
+_DISTINCT_NAME: Final = re.compile(r"[0-9]+g\.[0-9]+gb(\+[a-z]+(\.[a-z]+)*)?")
 """Profile names that stay distinct when `.` and `+` become `-`: `1g.5gb+me`, `1g.24gb+me.all`."""
-_LONGEST: Final = 24
-"""Characters of the profile in a device name. A device name has at most 63 characters."""
+_MAX_LABEL: Final = 24
+"""Maximum number of characters for the profile in a device name. A device name has at most 63 characters."""
 
 
-class Kind(enum.Enum):
+class GpuDeviceKind(enum.Enum):
     """Kind of a device."""
 
-    WHOLE = "gpu"
-    PLACE = "a MIG device that is made when it is prepared"
-    FOUND = "a MIG device that is there"
+    GPU = "gpu"
+    DYNAMIC_MIG = "a MIG device that prepare creates"
+    STATIC_MIG = "a MIG device that exists"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """One device.
+class GpuOffer:
+    """One device that a GPU offers or can offer.
 
     Attributes:
         name: device name, from the PCI address, the profile and the start of the placement.
-        card: the GPU that the device is, or that contains it.
+        card: the GPU itself, or the GPU that contains the MIG device.
         kind: kind of the device.
-        profile, placement: those of a MIG device, else None.
+        profile, placement: profile and placement of a MIG device; None for a whole GPU.
         mig: the MIG device if it exists already.
     """
 
     name: str
-    card: Card
-    kind: Kind
+    card: GpuCard
+    kind: GpuDeviceKind
     profile: Profile | None = None
     placement: Placement | None = None
     mig: MigDevice | None = None
 
 
-def gpu_name(gpu: Gpu) -> str:
+def make_gpu_name(gpu: Gpu) -> str:
     """Return the name of a GPU, such as `gpu-0000-07-00-0`.
 
-    It is made of the PCI address, which neither a reboot nor other GPUs change.
+    The name contains the PCI address. Neither a reboot nor a change of other GPUs changes this address.
     """
     return "gpu-" + gpu.pci_address.lower().replace(":", "-").replace(".", "-")
 
 
-def switchable(card: Card, switching: Switching) -> bool:
-    """Return whether MIG may be switched on the GPU when a claim needs it."""
-    can = card.gpu.mig is not None and card.gpu.compute_capability >= _SWITCHES_WITHOUT_RESET
-    return can and switching is Switching.ON_DEMAND
+def can_switch_mig(card: GpuCard, switching: MigSwitching) -> bool:
+    """Return whether the driver may switch MIG on or off on the GPU when a claim needs it."""
+    is_capable = card.gpu.mig is not None and card.gpu.compute_capability >= _FIRST_SWITCHING_WITHOUT_RESET
+    return is_capable and switching is MigSwitching.ON_DEMAND
 
 
-def offers(card: Card, mode: Mode, switching: Switching) -> list[Offer]:
-    """Return the devices of one GPU, smallest first and the whole GPU last."""
-    return [*_mig(card, mode, switching), *_whole(card, mode, switching)]
+def list_offers(card: GpuCard, mode: Mode, switching: MigSwitching) -> list[GpuOffer]:
+    """Return the devices of one GPU, smallest first and the whole GPU last.
+
+    Args:
+        card: the GPU.
+        mode: kind of devices that the node offers.
+        switching: whether `prepare` may switch MIG on and off.
+    """
+    return [*_list_mig_devices(card, mode, switching), *_list_whole_gpu(card, mode, switching)]
 
 
-def named(card: Card, mode: Mode, name: str) -> Offer | None:
-    """Return the device with a name, even if the GPU does not offer it in its present layout.
+def find_offer(card: GpuCard, mode: Mode, name: str) -> GpuOffer | None:
+    """Return the device with this name, even if the GPU does not offer it in its present layout.
 
     Args:
         card: the GPU.
@@ -84,77 +98,93 @@ def named(card: Card, mode: Mode, name: str) -> Offer | None:
     Returns:
         The device, or None if the GPU has no device with this name.
     """
-    whole = Offer(gpu_name(card.gpu), card, Kind.WHOLE)
-    found = next((offer for offer in (*_places(card), whole) if offer.name == name), None)
-    if found is not None and found.kind is Kind.PLACE and mode is Mode.STATIC:
-        return replace(found, kind=Kind.FOUND)
-    return found
+    whole = GpuOffer(make_gpu_name(card.gpu), card, GpuDeviceKind.GPU)
+    offer = next((offer for offer in (*_list_placements(card), whole) if offer.name == name), None)
+    if offer is not None and offer.kind is GpuDeviceKind.DYNAMIC_MIG and mode is Mode.STATIC:
+        return replace(offer, kind=GpuDeviceKind.STATIC_MIG)
+    return offer
 
 
-def _whole(card: Card, mode: Mode, switching: Switching) -> Iterator[Offer]:
+def _list_whole_gpu(card: GpuCard, mode: Mode, switching: MigSwitching) -> Iterator[GpuOffer]:
     """Yield the whole GPU if MIG is off or may be switched off.
 
-    Programs cannot use a divided GPU as a whole.
+    No program can use the GPU as a whole while MIG is on.
     """
-    if not card.divided or (mode is not Mode.STATIC and switchable(card, switching)):
-        yield Offer(gpu_name(card.gpu), card, Kind.WHOLE)
+    if not card.mig_enabled or (mode is not Mode.STATIC and can_switch_mig(card, switching)):
+        yield GpuOffer(make_gpu_name(card.gpu), card, GpuDeviceKind.GPU)
 
 
-def _mig(card: Card, mode: Mode, switching: Switching) -> Iterator[Offer]:
-    if mode is Mode.STATIC and card.divided:
-        yield from sorted(_found(card), key=_size)
-    elif mode is Mode.DYNAMIC and (card.divided or switchable(card, switching)):
-        yield from sorted(_places(card), key=_size)
+def _list_mig_devices(card: GpuCard, mode: Mode, switching: MigSwitching) -> Iterator[GpuOffer]:
+    if mode is Mode.STATIC and card.mig_enabled:
+        yield from sorted(_list_existing(card), key=_sort_key)
+    elif mode is Mode.DYNAMIC and (card.mig_enabled or can_switch_mig(card, switching)):
+        yield from sorted(_list_placements(card), key=_sort_key)
 
 
-def _found(card: Card) -> Iterator[Offer]:
-    refused = {number for numbers in ambiguous(card).values() for number in numbers}
+def _list_existing(card: GpuCard) -> Iterator[GpuOffer]:
+    ambiguous_ids = _list_ambiguous_ids(card)
     for instance in card.instances:
         profile, placement = card.profile(instance.gpu_instance.profile_id), instance.gpu_instance.placement
-        if profile is not None and profile.id not in refused and instance.whole is not None:
-            yield Offer(_name(card, profile, placement), card, Kind.FOUND, profile, placement, instance.whole)
+        if profile is not None and profile.id not in ambiguous_ids and instance.full_mig_device is not None:
+            yield GpuOffer(
+                _make_mig_name(card, profile, placement),
+                card,
+                GpuDeviceKind.STATIC_MIG,
+                profile,
+                placement,
+                instance.full_mig_device,
+            )
 
 
-def _places(card: Card) -> Iterator[Offer]:
-    refused = {number for numbers in ambiguous(card).values() for number in numbers}
+def _list_placements(card: GpuCard) -> Iterator[GpuOffer]:
+    ambiguous_ids = _list_ambiguous_ids(card)
     for profile in card.profiles:
-        for placement in profile.placements if profile.id not in refused else ():
-            yield Offer(_name(card, profile, placement), card, Kind.PLACE, profile, placement)
+        for placement in profile.placements if profile.id not in ambiguous_ids else ():
+            yield GpuOffer(
+                _make_mig_name(card, profile, placement), card, GpuDeviceKind.DYNAMIC_MIG, profile, placement
+            )
 
 
-def _size(offer: Offer) -> tuple[int, int, int, int]:
+def _list_ambiguous_ids(card: GpuCard) -> set[int]:
+    return {number for numbers in find_ambiguous_profiles(card).values() for number in numbers}
+
+
+def _sort_key(offer: GpuOffer) -> tuple[int, int, int, int]:
     if offer.profile is None or offer.placement is None:
         return (0, 0, 0, 0)
     return (offer.placement.size, offer.profile.slices, -offer.profile.max_instances, offer.placement.start)
 
 
-def ambiguous(card: Card) -> Mapping[str, Sequence[int]]:
-    """Return the IDs of profiles that would share device names, by their common label.
+def find_ambiguous_profiles(card: GpuCard) -> Mapping[str, Sequence[int]]:
+    """Return the IDs of profiles whose devices would have equal names, by the label in these names.
 
-    None of these profiles is offered, because a claim for one could get the other. NVML gives the profiles of a
-    GPU distinct names. This check covers a driver that does not.
+    None of these profiles is offered, because a claim for one profile could get the other profile. Normally,
+    NVML gives the profiles of a GPU distinct names. This function finds profiles for which NVML does not do so.
+
+    Args:
+        card: the GPU.
     """
-    labels = Counter(_label(profile) for profile in card.profiles)
+    labels = Counter(_make_label(profile) for profile in card.profiles)
     return {
-        label: sorted(profile.id for profile in card.profiles if _label(profile) == label)
+        label: sorted(profile.id for profile in card.profiles if _make_label(profile) == label)
         for label, count in labels.items()
         if count > 1
     }
 
 
-def _name(card: Card, profile: Profile, placement: Placement) -> str:
-    return f"{gpu_name(card.gpu)}-mig-{_label(profile)}-{placement.start}"
+def _make_mig_name(card: GpuCard, profile: Profile, placement: Placement) -> str:
+    return f"{make_gpu_name(card.gpu)}-mig-{_make_label(profile)}-{placement.start}"
 
 
-def _label(profile: Profile) -> str:
-    """Return the profile as part of a device name.
+def _make_label(profile: Profile) -> str:
+    """Return the part of a device name that identifies the profile.
 
-    `1g.5gb+me` becomes `1g-5gb-me`, and `1g.24gb-me` with ID 67 becomes `1g-24gb-me-67`. A Kubernetes name has
-    neither dot nor plus, so both become a minus. A profile whose own name has a minus, or has another form,
-    carries its ID to keep similar names distinct. The label depends on the profile alone: devices in use keep
-    their names when a new driver adds profiles.
+    `1g.5gb+me` becomes `1g-5gb-me`, and `1g.24gb-me` with ID 67 becomes `1g-24gb-me-67`. A Kubernetes name
+    cannot contain a dot or a plus, so both become a minus. If the profile's own name contains a minus or has
+    another form, the label also contains the ID, so that similar names stay distinct. The label depends only on
+    the profile: devices in use keep their names when a new driver adds profiles.
     """
-    if len(profile.name) <= _LONGEST and _PLAIN.fullmatch(profile.name):
+    if len(profile.name) <= _MAX_LABEL and _DISTINCT_NAME.fullmatch(profile.name):
         return profile.name.replace(".", "-").replace("+", "-")
-    label = re.sub("[^a-z0-9]+", "-", profile.name.lower())[:_LONGEST].strip("-")
+    label = re.sub("[^a-z0-9]+", "-", profile.name.lower())[:_MAX_LABEL].strip("-")
     return f"{label}-{profile.id}".strip("-")

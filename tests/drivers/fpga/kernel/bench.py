@@ -1,24 +1,24 @@
-"""`RealHardware` over a `FakeKernel`."""
+"""`RealFpgas` over a `FakeKernel`."""
 
 from dataclasses import dataclass
 
-from dradriver_fpga.card import Hardware
-from dradriver_fpga.card.real import RealHardware
+from dradriver_fpga.card import FpgaHardware
+from dradriver_fpga.card.real import RealFpgas
 from tests.drivers.fpga.kernel.fake import FakeKernel
 
 
 @dataclass
 class KernelBench:
-    hardware: RealHardware
-    hand: FakeKernel
+    hardware: RealFpgas
+    controls: FakeKernel
 
-    def another(self) -> Hardware:
-        return RealHardware(self.hand.host, self.hand)
+    def another(self) -> FpgaHardware:
+        return RealFpgas(self.controls.host, self.controls)
 
 
 def kernel_bench(kernel: FakeKernel, *models: str) -> KernelBench:
     for model in models:
         kernel.plug(model)
-    bench = KernelBench(RealHardware(kernel.host, kernel), kernel)
+    bench = KernelBench(RealFpgas(kernel.host, kernel), kernel)
     bench.hardware.open()
     return bench

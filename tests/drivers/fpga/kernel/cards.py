@@ -1,26 +1,26 @@
 """The simulator's cards as the kernel would show them: the same facts, in sysfs' words."""
 
-from dradriver_fpga.card.simulator import CardModel
+from dradriver_fpga.card.simulator import FpgaModel
 from tests.drivers.fpga.kernel.tree import Tree
 
 MAJOR = 242
 
 
-def place_of(model: CardModel, number: int) -> str:
+def make_card_id(model: FpgaModel, number: int) -> str:
     """The ID of the n-th card of a model."""
-    if isinstance(model.place, int):
-        return f"0000:{model.place + 2 * number:02x}:00.{int(model.kind == 'XRT')}"
-    return model.place if not number else f"{model.place}.{number}"
+    if isinstance(model.location, int):
+        return f"0000:{model.location + 2 * number:02x}:00.{int(model.kind == 'XRT')}"
+    return model.location if not number else f"{model.location}.{number}"
 
 
-def home_of(card: str) -> str:
+def find_home(card: str) -> str:
     """The device that a card is, and that all its others are below."""
     if card[4:5] != ":":
         return f"platform/{card}"
     return f"pci0000:{int(card[5:7], 16) & 0xF0:02x}/{card}"
 
 
-def add_card(tree: Tree, model: CardModel, card: str, order: int) -> None:
+def add_card(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
     """Adds the n-th card of the node."""
     {"DFL": _add_dfl, "MANAGER": _add_manager, "XRT": _add_xrt}[model.kind](tree, model, card, order)
 
@@ -30,14 +30,14 @@ def node(name: str) -> dict[str, str]:
     return {"dev": f"{MAJOR}:{number}", "uevent": f"MAJOR={MAJOR}\nMINOR={number}\nDEVNAME={name}"}
 
 
-def add_function(tree: Tree, model: CardModel, address: str) -> str:
-    home = home_of(address)
+def add_function(tree: Tree, model: FpgaModel, address: str) -> str:
+    home = find_home(address)
     numbers = {"vendor": f"0x{model.vendor}", "device": f"0x{model.device}"}
     tree.add(home, "pci", {**numbers, "numa_node": str(int(address[5:7], 16) // 0x80)})
     return home
 
 
-def add_fpga_manager(tree: Tree, model: CardModel, owner: str, order: int) -> str:
+def add_fpga_manager(tree: Tree, model: FpgaModel, owner: str, order: int) -> str:
     device = f"{owner}/fpga_manager/fpga{order}"
     tree.add(device, "fpga_manager", {"name": model.manager, "state": "operating", "status": ""})
     return device
@@ -48,7 +48,7 @@ def add_fpga_bridge(tree: Tree, owner: str, order: int, number: int) -> None:
     tree.add(f"{owner}/fpga_bridge/br{16 * order + number}", "fpga_bridge", names)
 
 
-def _add_dfl(tree: Tree, model: CardModel, card: str, order: int) -> None:
+def _add_dfl(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
     holder = f"{add_function(tree, model, card)}/fpga_region/region{16 * order}"
     tree.add(holder, "fpga_region")
     engine = f"{holder}/dfl-fme.{order}"
@@ -68,8 +68,8 @@ def _add_dfl(tree: Tree, model: CardModel, card: str, order: int) -> None:
         tree.add(f"{holder}/{port}", "platform", {"id": str(number), "afu_id": model.afu, **node(port)})
 
 
-def _add_manager(tree: Tree, model: CardModel, card: str, order: int) -> None:
-    home = home_of(card)
+def _add_manager(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
+    home = find_home(card)
     tree.add(home, "platform")
     manager = add_fpga_manager(tree, model, home, order)
     tree.write(manager, "firmware", "")
@@ -77,7 +77,7 @@ def _add_manager(tree: Tree, model: CardModel, card: str, order: int) -> None:
     add_fpga_bridge(tree, home, order, 0)
 
 
-def _add_xrt(tree: Tree, model: CardModel, card: str, order: int) -> None:
+def _add_xrt(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
     shell = model.shells[0]
     user = add_function(tree, model, card)
     tree.write(user, "user_pf", "")

@@ -1,4 +1,4 @@
-"""A kernel that programs the cards of a `Tree`, and the hand on them."""
+"""A kernel that programs the cards of a `Tree`, with controls of the cards."""
 
 import ctypes
 import errno
@@ -9,21 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dradriver_fpga.card import BLANK_ID, CardKind, ManagerState
-from dradriver_fpga.card.real import Host
-from dradriver_fpga.card.real.kernel import Kernel
-from dradriver_fpga.card.real.mechanisms import PortReconfiguration
-from dradriver_fpga.card.simulator import CATALOG, CardModel
-from tests.drivers.fpga.kernel.cards import add_card, home_of, place_of
+from dradriver_fpga.card.real import FpgaHost
+from dradriver_fpga.card.real.mechanisms import Kernel, PortReconfiguration
+from dradriver_fpga.card.simulator import CATALOG, FpgaModel
+from tests.drivers.fpga.kernel.cards import add_card, find_home, make_card_id
 from tests.drivers.fpga.kernel.tree import Tree
 
-Tell = Callable[[str, str, str], None]
+SendUevent = Callable[[str, str, str], None]
 """Tells of an action, a device's path below /sys and its subsystem, as the kernel does."""
 
 PHASES = ("firmware request", "parse header", "write init", "write", "write complete")
 
 
-def silent(action: str, device: str, subsystem: str) -> None:
-    """Nobody is told."""
+def discard_uevent(action: str, device: str, subsystem: str) -> None:
+    """Sends nothing."""
 
 
 @dataclass
@@ -32,7 +31,7 @@ class Plugged:
     order: int
 
     @property
-    def facts(self) -> CardModel:
+    def facts(self) -> FpgaModel:
         return CATALOG[self.model]
 
 
@@ -44,20 +43,20 @@ class FakeKernel(Kernel):
         tell: what is done with uevents.
     """
 
-    def __init__(self, root: Path, tell: Tell = silent) -> None:
+    def __init__(self, root: Path, send: SendUevent = discard_uevent) -> None:
         self.root = root
         self.tree = Tree(root / "sys")
-        self._tell = tell
+        self._send = send
         self._cards: dict[str, Plugged] = {}
         self._faults: dict[str, ManagerState | None] = {}
         self._released = threading.Event()
         (root / "firmware").mkdir(parents=True, exist_ok=True)
         (root / "boot_id").write_text("first")
-        self._tools()
+        self._write_tools()
 
     @property
-    def host(self) -> Host:
-        return Host(
+    def host(self) -> FpgaHost:
+        return FpgaHost(
             records=self.root / "records.json",
             sysfs=self.tree.sysfs,
             dev=self.root / "dev",
@@ -71,7 +70,7 @@ class FakeKernel(Kernel):
 
     def plug(self, model: str) -> str:
         number = sum(card.model == model for card in self._cards.values())
-        card = place_of(CATALOG[model], number)
+        card = make_card_id(CATALOG[model], number)
         self._cards[card] = Plugged(model, len(self._cards))
         self.replug(card)
         return card
@@ -81,16 +80,16 @@ class FakeKernel(Kernel):
         add_card(self.tree, self._cards[card].facts, card, self._cards[card].order)
         for device, subsystem in self.tree.made.items():
             if device not in before:
-                self._tell("add", f"devices/{device}", subsystem)
+                self._send("add", f"devices/{device}", subsystem)
 
     def unplug(self, card: str) -> None:
-        homes = [home_of(card)]
+        homes = [find_home(card)]
         if self._cards[card].facts.kind == "XRT":
-            homes.append(home_of(f"{card[:-1]}0"))
+            homes.append(find_home(f"{card[:-1]}0"))
         for home in homes:
-            # In the kernel's order: what is told to go is there for a moment still.
+            # As in the kernel, a removed device exists for a moment after its uevent.
             for device, subsystem in self.tree.below(home).items():
-                self._tell("remove", f"devices/{device}", subsystem)
+                self._send("remove", f"devices/{device}", subsystem)
             self.tree.remove(home)
         self._released.set()  # what hangs finds its card gone
 
@@ -104,7 +103,7 @@ class FakeKernel(Kernel):
     def release(self, target: str) -> None:
         self._released.set()
 
-    def spoil(self, region: str) -> None:
+    def silence_logic(self, region: str) -> None:
         card, _, number = region.rpartition("/")
         port = self._find("dfl-port", 16 * self._cards[card].order + int(number))
         self.tree.write(port, "afu_id", BLANK_ID)
@@ -113,7 +112,7 @@ class FakeKernel(Kernel):
         device = str(attribute.parent.relative_to(self.host.sysfs.resolve() / "devices"))
         self.tree.write(device, attribute.name, text)
         if attribute.name == "firmware":
-            card = next(card for card in self._cards if device.startswith(f"{home_of(card)}/"))
+            card = next(card for card in self._cards if device.startswith(f"{find_home(card)}/"))
             (self.root / "firmware" / text).read_bytes()
             self._load(device, (f"{card}/0", card), lambda _: None)
 
@@ -152,7 +151,7 @@ class FakeKernel(Kernel):
     def _find(self, name: str, number: int) -> str:
         return next(each for each in self.tree.made if each.endswith(f"/{name}.{number}"))
 
-    def _tools(self) -> None:
+    def _write_tools(self) -> None:
         """The vendor's programs: what they find in the file, they write to the function."""
         devices = f"{self.tree.sysfs}/bus/pci/devices"
         read = 'uuid() { od -An -v -tx1 -j"$1" -N16 "$2" | tr -d " \\n"; }'
@@ -170,6 +169,6 @@ class FakeKernel(Kernel):
             file.write_text(f"#!/bin/sh\n{read}\n{fail}\n{action}\n")
             file.chmod(0o755)
 
-    def refuse_next(self) -> None:
+    def fail_next_tool(self) -> None:
         """The next run of a vendor's program ends with an error."""
         (self.root / "refuse").touch()

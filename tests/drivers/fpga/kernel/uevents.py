@@ -19,11 +19,11 @@ class Uevents:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_KOBJECT_UEVENT)
 
-    def tell(self, action: str, device: str, subsystem: str) -> None:
+    def send(self, action: str, device: str, subsystem: str) -> None:
         """Tells of a device by its path below /sys.
 
         Raises:
-            PermissionError: this network namespace is somebody else's.
+            PermissionError: this process does not own the network namespace.
         """
         words = (f"{action}@/{device}", f"ACTION={action}", f"DEVPATH=/{device}", f"SUBSYSTEM={subsystem}")
         payload = "".join(f"{word}\0" for word in words).encode()

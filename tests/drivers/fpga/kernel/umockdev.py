@@ -1,4 +1,4 @@
-"""A testbed of umockdev by ctypes: this process sees it as /sys and /dev, and libudev hears its uevents."""
+"""A testbed of umockdev by ctypes: this process sees it as /sys and /dev, and libudev receives its uevents."""
 
 import ctypes
 import ctypes.util
@@ -22,8 +22,8 @@ class UmockdevBed:
     def root(self) -> Path:
         return Path(self._library.umockdev_testbed_get_root_dir(self._bed).decode())
 
-    def tell(self, action: str, device: str, subsystem: str) -> None:
-        """Tells of cards alone: umockdev ends the process when more than ten uevents wait to be heard."""
+    def send(self, action: str, device: str, subsystem: str) -> None:
+        """Sends uevents of FPGA managers only: umockdev ends the process if over ten are queued."""
         if subsystem != "fpga_manager":
             return
         self._library.umockdev_testbed_uevent(self._bed, f"/sys/{device}".encode(), action.encode())

@@ -6,8 +6,8 @@ from typing import Final
 
 import pynvml
 
-from dradriver_gpu_mig.card.simulator import CATALOG, CardModel
-from tests.e2e.programs import COMPILER
+from dradriver_gpu_mig.card.simulator import CATALOG, GpuModel
+from tests.e2e.bed.programs import COMPILER
 
 __all__ = ["DRIVER_VERSION", "build_shim"]
 
@@ -43,10 +43,10 @@ def _tables() -> str:
     return "\n".join(profiles for profiles, _ in cards) + f"\nstatic const model_t MODELS[] = {{\n{rows}\n}};\n"
 
 
-def _card(index: int, key: str, model: CardModel) -> tuple[str, str]:
+def _card(index: int, key: str, model: GpuModel) -> tuple[str, str]:
     profiles = ",\n".join(
         f"  {{{p.slot}, {p.id}, {p.memory}, {p.slices}, {p.multiprocessors}, {p.copy_engines}, {p.decoders}, "
-        f"{p.encoders}, {p.jpeg_engines}, {p.ofa_engines}, {p.most}, {p.size}, {len(p.starts)}, "
+        f"{p.encoders}, {p.jpeg_engines}, {p.ofa_engines}, {p.max_instances}, {p.size}, {len(p.starts)}, "
         f'{{{", ".join(map(str, p.starts))}}}, "{p.name}"}}'
         for p in model.profiles
     )
@@ -55,6 +55,6 @@ def _card(index: int, key: str, model: CardModel) -> tuple[str, str]:
     row = (
         f'  {{"{key}", "{model.name}", {pynvml.NVML_BRAND_NVIDIA}, {architecture}, {major}, {minor}, '
         f"{model.pci_device}u, {model.memory}, {model.compute_slices}, {model.memory_slices}, "
-        f"{int(model.reset)}, {len(model.profiles)}, PROFILES_{index}}}"
+        f"{int(model.mig_needs_reset)}, {len(model.profiles)}, PROFILES_{index}}}"
     )
     return f"static const profile_t PROFILES_{index}[] = {{\n{profiles}\n}};", row

@@ -11,7 +11,7 @@ from typing import Final
 from dradriver_gpu_mig.card import MigDevice
 from dradriver_gpu_mig.host.paths import HostPaths
 from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION
-from tests.e2e.programs import COMPILER
+from tests.e2e.bed.programs import COMPILER
 
 __all__ = ["CAPS_MAJOR", "GPU_MAJOR", "UVM_MAJOR", "NodeFiles", "capability_minor"]
 

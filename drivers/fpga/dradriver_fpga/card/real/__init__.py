@@ -1,21 +1,21 @@
 """Real cards: sysfs, uevents (`pyudev`), device nodes, and the vendors' programs.
 
-Law of this package: paths, attributes and numbers of the kernel are used only here. It reads and writes
-hardware and makes no decisions. It stores (`records`) only facts that no card can report.
+Law of this package: no other package may use paths, attributes and numbers of the kernel. This package reads
+and writes the hardware and must not make decisions. It may store (`records`) only facts that no card can
+report.
 
-- `hardware`: `RealHardware`, the implementation of `Hardware`.
+- `hardware`: `RealFpgas`, the implementation of `FpgaHardware`.
 - `host`: paths and programs of the node.
-- `survey`: groups the devices in sysfs into cards.
+- `survey`: finds which devices in sysfs belong to which card.
 - `cards`: builds the description of a card from its devices.
 - `sysfs`: reads devices in sysfs.
 - `uevents`: waits for changes.
-- `kernel`: writes attributes and makes ioctls.
-- `mechanisms`: the ways to program a card.
+- `mechanisms`: writes attributes, makes ioctls, and programs a card.
 - `uninterruptible_write`: a write that cannot be stopped.
 - `records`: the bitstreams that this driver has written.
 """
 
-from dradriver_fpga.card.real.hardware import RealHardware
-from dradriver_fpga.card.real.host import Host
+from dradriver_fpga.card.real.hardware import RealFpgas
+from dradriver_fpga.card.real.host import FpgaHost
 
-__all__ = ["Host", "RealHardware"]
+__all__ = ["FpgaHost", "RealFpgas"]

@@ -7,7 +7,7 @@ from typing import Final
 
 from dradriver_fpga.card.values import CardKind
 
-__all__ = ["Host"]
+__all__ = ["FpgaHost"]
 
 _GIB: Final = 1 << 30
 
@@ -17,20 +17,20 @@ def _shell_tools() -> Mapping[CardKind, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """A node.
+class FpgaHost:
+    """The paths and programs of a node.
 
     Attributes:
-        records: file of this driver that outlives its process: the bitstreams that it has written.
+        records: file in which this driver records the bitstreams that it has written. It outlives the process.
         sysfs, dev: mount points.
         boot_id: file whose content changes at each boot.
         udev_control: socket of udevd. If it exists, uevents come from udevd after it has processed them.
         firmware: folder in which the kernel looks for firmware files. This driver writes to it.
         region_tool: the vendor's program that writes a region. `{card}` is the PCI address of the user
-            function, and `{file}` the bitstream. It is used if it is installed.
-        shell_tools: the program that writes a shell, by kind of card. `{card}` is the PCI address of the
-            management function, if there is one. It returns when the shell runs.
-        largest: bytes of the largest bitstream.
+            function, and `{file}` the bitstream. The program is used if it is installed.
+        shell_tools: by kind of card, the program that writes a shell. `{card}` is the PCI address of the
+            management function, if the card has one. The program must return only when the shell runs.
+        largest: maximum size of a bitstream in bytes.
     """
 
     records: Path

@@ -2,6 +2,8 @@
 
 import ctypes
 import errno
+import fcntl
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,28 +11,52 @@ from typing import Final
 
 from dradriver_fpga.card.errors import (
     BusyError,
-    CardError,
     CardGoneError,
-    NoPermissionError,
-    NotSupportedError,
+    FpgaError,
+    FpgaNotSupportedError,
+    FpgaPermissionError,
     ToolFailedError,
 )
-from dradriver_fpga.card.real.kernel import Kernel
 
-__all__ = ["PortReconfiguration", "error_of", "reconfigure_port", "run_tool", "write_firmware"]
+__all__ = ["Kernel", "PortReconfiguration", "make_error", "reconfigure_port", "run_tool", "write_firmware"]
 
 _DFL_FPGA_FME_PORT_PR: Final = 0xB680
 """_IO(0xB6, 0x80) of linux/fpga-dfl.h."""
-_LAST_WORDS: Final = 300
-_CLASSES: Final[dict[int, type[CardError]]] = {
-    errno.EPERM: NoPermissionError,
-    errno.EACCES: NoPermissionError,
-    errno.EROFS: NoPermissionError,
+_MAX_OUTPUT: Final = 300
+_CLASSES: Final[dict[int, type[FpgaError]]] = {
+    errno.EPERM: FpgaPermissionError,
+    errno.EACCES: FpgaPermissionError,
+    errno.EROFS: FpgaPermissionError,
     errno.EBUSY: BusyError,
     errno.ENODEV: CardGoneError,
     errno.ENXIO: CardGoneError,
-    errno.ENOTTY: NotSupportedError,
+    errno.ENOTTY: FpgaNotSupportedError,
 }
+
+
+class Kernel:
+    """The kernel of this node."""
+
+    def write(self, attribute: Path, text: str) -> None:
+        """Write an attribute of sysfs.
+
+        Raises:
+            OSError: the kernel's error.
+        """
+        descriptor = os.open(attribute, os.O_WRONLY)  # many attributes are write-only
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+
+    def ioctl(self, node: Path, request: int, argument: ctypes.Structure) -> None:
+        """Make an ioctl on a device node.
+
+        Raises:
+            OSError: the kernel's error.
+        """
+        with node.open("r+b", buffering=0) as file:
+            fcntl.ioctl(file.fileno(), request, argument)
 
 
 class PortReconfiguration(ctypes.Structure):
@@ -45,19 +71,19 @@ class PortReconfiguration(ctypes.Structure):
     )
 
 
-def error_of(error: OSError, about: str) -> CardError:
+def make_error(error: OSError, subject: str) -> FpgaError:
     """Return the error for an error number of the kernel."""
-    return _CLASSES.get(error.errno or 0, CardError)(f"{about}: {error.strerror or error}")
+    return _CLASSES.get(error.errno or 0, FpgaError)(f"{subject}: {error.strerror or error}")
 
 
 def write_firmware(kernel: Kernel, manager: Path, folder: Path, bits: bytes, *, partial: bool) -> None:
     """Make the manager load a firmware file, which exists only during the call.
 
-    A process that dies during the call leaves the file. Each manager has one file, and the next call replaces
-    it.
+    If the process dies during the call, the file remains. Each manager has only one file, which the next call
+    replaces.
 
     Raises:
-        CardError: the kernel rejected the file; the manager's state gives the phase.
+        FpgaError: the kernel rejected the file; the manager's state gives the phase that failed.
     """
     file = folder / f"dradriver-{manager.name}.bin"
     try:
@@ -68,7 +94,7 @@ def write_firmware(kernel: Kernel, manager: Path, folder: Path, bits: bytes, *, 
             kernel.write(manager / "flags", "1" if partial else "0")
         kernel.write(manager / "firmware", file.name)
     except OSError as error:
-        raise error_of(error, f"firmware {file.name} of {manager.name}") from error
+        raise make_error(error, f"firmware {file.name} of {manager.name}") from error
     finally:
         file.unlink(missing_ok=True)
 
@@ -77,7 +103,7 @@ def reconfigure_port(kernel: Kernel, engine: Path, port: int, bits: bytes) -> No
     """Reconfigure a port through `/dev/dfl-fme.N`.
 
     Raises:
-        CardError: the kernel rejected the bits; the manager's state gives the phase.
+        FpgaError: the kernel rejected the bits; the manager's state gives the phase that failed.
     """
     buffer = ctypes.create_string_buffer(bits, len(bits))
     request = PortReconfiguration(
@@ -89,24 +115,26 @@ def reconfigure_port(kernel: Kernel, engine: Path, port: int, bits: bytes) -> No
     try:
         kernel.ioctl(engine, _DFL_FPGA_FME_PORT_PR, request)
     except OSError as error:
-        raise error_of(error, f"port {port} through {engine}") from error
+        raise make_error(error, f"port {port} through {engine}") from error
 
 
 def run_tool(command: Sequence[str], card: str, file: Path, timeout: float) -> None:
     """Run the vendor's program. It is killed after `timeout` seconds.
 
     Raises:
-        ToolFailedError: it is missing, failed, or was killed.
+        ToolFailedError: the program is missing, failed, or was killed.
     """
-    words = [word.format(card=card, file=file) for word in command]
+    arguments = [word.format(card=card, file=file) for word in command]
     try:
-        done = subprocess.run(  # noqa: S603 - the operator's command, no shell
-            words, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
+        completed = subprocess.run(  # noqa: S603 - the operator's command, no shell
+            arguments, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise ToolFailedError(f"{words[0]} for {card} was killed after {timeout:.0f} s") from error
+        raise ToolFailedError(f"{arguments[0]} for {card} was killed after {timeout:.0f} s") from error
     except OSError as error:
-        raise ToolFailedError(f"{words[0]} can't be run: {error.strerror}") from error
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
-        raise ToolFailedError(f"{words[0]} for {card} ended with {done.returncode}: {said}")
+        raise ToolFailedError(f"{arguments[0]} cannot be run: {error.strerror}") from error
+    if completed.returncode != 0:
+        output = (completed.stderr.strip() or completed.stdout.strip())[-_MAX_OUTPUT:]
+        raise ToolFailedError(
+            f"{arguments[0]} for {card} failed with exit status {completed.returncode}: {output}"
+        )

@@ -6,9 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from dradriver_fpga.card.real.sysfs import SysfsDevice, matches, members, number_of, pci_address, read
+from dradriver_fpga.card.real.sysfs import (
+    SysfsDevice,
+    find_pci_address,
+    list_devices,
+    list_matches,
+    parse_number,
+    read,
+)
 
-__all__ = ["Parts", "survey"]
+__all__ = ["CardParts", "find_card_parts"]
 
 _Kind: TypeAlias = Literal["engines", "ports", "managers", "regions", "bridges"]
 
@@ -18,12 +25,12 @@ _XRT_FILES: Final = ("user_pf", "mgmt_pf", "xclbinuuid")
 
 
 @dataclass
-class Parts:
-    """The devices of one card, each kind in the kernel's order.
+class CardParts:
+    """The devices of one card. Each list is in the kernel's order.
 
     Attributes:
         management, user: the PCI functions of an XRT card.
-        engines, ports: `dfl-fme` and `dfl-port`.
+        engines, ports: the `dfl-fme` devices and the `dfl-port` devices.
         regions: all regions, except the DFL regions that only connect a card's parts.
     """
 
@@ -35,8 +42,8 @@ class Parts:
     regions: list[SysfsDevice] = field(default_factory=list)
     bridges: list[SysfsDevice] = field(default_factory=list)
 
-    def of(self, kind: _Kind) -> list[SysfsDevice]:
-        """Return the list of a kind of devices."""
+    def list_of(self, kind: _Kind) -> list[SysfsDevice]:
+        """Return the list for one kind of devices."""
         lists: dict[_Kind, list[SysfsDevice]] = {
             "engines": self.engines,
             "ports": self.ports,
@@ -47,75 +54,80 @@ class Parts:
         return lists[kind]
 
 
-def survey(sysfs: Path) -> Mapping[str, Parts]:
-    """Return the parts of each card by its ID: PCI address, or path of the manager's platform device."""
-    cards: defaultdict[str, Parts] = defaultdict(Parts)
-    functions = _xrt_functions(sysfs, cards)
-    homeless: list[tuple[_Kind, SysfsDevice]] = []
-    for kind, device in _devices(sysfs):
-        address = pci_address(device.path)
+def find_card_parts(sysfs: Path) -> Mapping[str, CardParts]:
+    """Return the parts of each card by card ID: a PCI address, or the path of the manager's platform device."""
+    cards: defaultdict[str, CardParts] = defaultdict(CardParts)
+    functions = _find_xrt_functions(sysfs, cards)
+    unassigned: list[tuple[_Kind, SysfsDevice]] = []
+    for kind, device in _iterate_devices(sysfs):
+        address = find_pci_address(device.path)
         if address:
-            cards[functions.get(address, address)].of(kind).append(device)
+            cards[functions.get(address, address)].list_of(kind).append(device)
         elif kind == "managers":
             cards[_platform_path(sysfs, device.owner)].managers.append(device)
         else:
-            homeless.append((kind, device))
-    platform = {name: parts for name, parts in cards.items() if parts.managers and not pci_address(Path(name))}
-    for kind, device in homeless:
-        card = _manager_of(device, platform) or _platform_path(sysfs, device.owner)
+            unassigned.append((kind, device))
+    platform = {
+        name: parts for name, parts in cards.items() if parts.managers and not find_pci_address(Path(name))
+    }
+    for kind, device in unassigned:
+        card = _find_card_of(device, platform) or _platform_path(sysfs, device.owner)
         if card in platform or kind != "bridges":
-            cards[card].of(kind).append(device)
+            cards[card].list_of(kind).append(device)
     return cards
 
 
-def _devices(sysfs: Path) -> Iterator[tuple[_Kind, SysfsDevice]]:
-    for device in members(sysfs, "fpga_manager"):
+def _iterate_devices(sysfs: Path) -> Iterator[tuple[_Kind, SysfsDevice]]:
+    for device in list_devices(sysfs, "fpga_manager"):
         yield "managers", device
-    for device in members(sysfs, "fpga_bridge"):
+    for device in list_devices(sysfs, "fpga_bridge"):
         yield "bridges", device
-    for device in members(sysfs, "platform", lambda link: link.name.startswith("dfl-")):
+    for device in list_devices(sysfs, "platform", lambda link: link.name.startswith("dfl-")):
         if device.name.startswith("dfl-fme."):
             yield "engines", device
         elif device.name.startswith("dfl-port."):
             yield "ports", device
-    regions = members(sysfs, "fpga_region")
-    regions.sort(key=lambda each: (number_of(each.owner.name), each.owner, number_of(each.name)))
+    regions = list_devices(sysfs, "fpga_region")
+    regions.sort(key=lambda each: (parse_number(each.owner.name), each.owner, parse_number(each.name)))
     for device in regions:
-        if not matches(device.path, "dfl-*"):
+        if not list_matches(device.path, "dfl-*"):
             yield "regions", device
 
 
-def _xrt_functions(sysfs: Path, cards: defaultdict[str, Parts]) -> dict[str, str]:
+def _find_xrt_functions(sysfs: Path, cards: defaultdict[str, CardParts]) -> dict[str, str]:
     """Add the functions of XRT cards to `cards`, and return the card of each function."""
-    found: defaultdict[str, Parts] = defaultdict(Parts)
-    for device in members(sysfs, "pci", lambda link: read(link / "vendor") in _XILINX):
+    found: defaultdict[str, CardParts] = defaultdict(CardParts)
+    for device in list_devices(sysfs, "pci", lambda link: read(link / "vendor") in _XILINX):
         if any((device.path / name).exists() for name in _XRT_FILES):
             slot = found[device.name.rpartition(".")[0]]
             if (device.path / "mgmt_pf").exists():
                 slot.management = device
             else:
                 slot.user = device
-    owners = {}
+    card_by_function = {}
     for parts in found.values():
         functions = [each for each in (parts.user, parts.management) if each is not None]
         cards[functions[0].name] = parts
-        owners.update({each.name: functions[0].name for each in functions})
-    return owners
+        card_by_function.update({each.name: functions[0].name for each in functions})
+    return card_by_function
 
 
-def _manager_of(device: SysfsDevice, platform: Mapping[str, Parts]) -> str:
+def _find_card_of(device: SysfsDevice, platform: Mapping[str, CardParts]) -> str:
     """Return the card of a platform region or bridge.
 
-    It is the card of its `fpga-mgr` in the device tree, or the only card; "" if neither exists.
+    The property `fpga-mgr` in the device tree refers to the card's manager. Without this property, the result
+    is the only platform card; "" if there is no platform card, or more than one.
     """
-    wanted = _bytes(device.owner / "of_node" / "fpga-mgr")
+    phandle = _read_bytes(device.owner / "of_node" / "fpga-mgr")
     for name, parts in platform.items():
-        if wanted and any(_bytes(each.owner / "of_node" / "phandle") == wanted for each in parts.managers):
+        if phandle and any(
+            _read_bytes(each.owner / "of_node" / "phandle") == phandle for each in parts.managers
+        ):
             return name
     return next(iter(platform)) if len(platform) == 1 else ""
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
@@ -124,7 +136,7 @@ def _bytes(path: Path) -> bytes:
 
 def _platform_path(sysfs: Path, folder: Path) -> str:
     devices = (sysfs / "devices").resolve()
-    for above in (devices / "platform", devices):
-        if folder.is_relative_to(above):
-            return str(folder.relative_to(above))
+    for parent in (devices / "platform", devices):
+        if folder.is_relative_to(parent):
+            return str(folder.relative_to(parent))
     return str(folder)

@@ -1,4 +1,4 @@
-"""Uevents through libudev. They report that a device changed; the change itself is read from sysfs."""
+"""Uevents through libudev. They report that a device changed; the driver then reads the device from sysfs."""
 
 import os
 import select
@@ -6,26 +6,28 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from dradriver_fpga.card.errors import NotSupportedError
+from dradriver_fpga.card.errors import FpgaNotSupportedError
 
 __all__ = ["Uevents"]
 
 _SUBSYSTEMS: Final = ("fpga_manager", "fpga_region", "fpga_bridge", "platform", "dfl", "pci", "drm")
-_MOST: Final = 512
-"""Largest number of events that one call takes off the queue, so that a storm does not block the next read."""
+_MAX_EVENTS: Final = 512
+"""Maximum number of events that one call removes from the queue, so that many events do not block the next
+read."""
 
 
 class Uevents:
-    """A subscription to the uevents that may concern FPGAs, from its creation on.
+    """A subscription to the uevents that may concern FPGAs. It begins when the object is created.
 
-    The kernel reports devices itself. If udevd runs, its reports are used instead, because they come after it
-    has created the device nodes. The queue is bounded. If events are lost, `wait` returns True.
+    Without udevd, the events come from the kernel. If udevd runs, its events are used instead, because udevd
+    sends an event after it has created the device nodes. The queue of events is bounded. If events are lost,
+    `wait` returns True.
 
     Args:
         udev_control: socket of udevd.
 
     Raises:
-        NotSupportedError: libudev or `pyudev` is missing, or the kernel denies the subscription.
+        FpgaNotSupportedError: libudev or `pyudev` is missing, or the kernel denies the subscription.
     """
 
     def __init__(self, udev_control: Path) -> None:
@@ -39,7 +41,9 @@ class Uevents:
                 monitor.filter_by(subsystem)
             monitor.start()
         except (ImportError, OSError) as error:
-            raise NotSupportedError(f"there are no uevents: {error} (they need libudev and pyudev)") from error
+            raise FpgaNotSupportedError(
+                f"there are no uevents: {error} (they need libudev and pyudev)"
+            ) from error
         self._monitor = monitor
         self._socket = socket.socket(fileno=os.dup(monitor.fileno()))
 
@@ -49,22 +53,22 @@ class Uevents:
         del self._monitor
 
     def wait(self, timeout: float) -> bool:
-        """Return whether an event came since the last call. Waits up to `timeout` seconds."""
+        """Return whether an event arrived since the last call. Waits up to `timeout` seconds."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         if not poll.poll(timeout * 1000):
             return False
-        heard = False
-        for _ in range(_MOST):
+        received = False
+        for _ in range(_MAX_EVENTS):
             try:
                 event = self._monitor.poll(timeout=0)
             except (OSError, ValueError):
-                # Events were lost (ENOBUFS), or one cannot be read (EINVAL, a ValueError of pyudev). pyudev
-                # leaves the former error on the socket; getsockopt clears it.
+                # Events were lost (ENOBUFS), or an event cannot be read (EINVAL, a ValueError of pyudev).
+                # pyudev leaves the error ENOBUFS on the socket; getsockopt clears it.
                 self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                heard = True
+                received = True
                 continue
             if event is None:
                 break
-            heard = True
-        return heard
+            received = True
+        return received

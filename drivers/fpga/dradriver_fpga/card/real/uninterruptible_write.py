@@ -1,4 +1,4 @@
-"""A write to hardware that cannot be stopped, only followed."""
+"""Runs a write to hardware. The write cannot be stopped."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ __all__ = ["UninterruptibleWrite"]
 
 
 class UninterruptibleWrite:
-    """Runs `write` and then `release` on its own thread, even if no caller follows it any more.
+    """Runs `write` and then `release` on its own thread, even if no caller waits for it.
 
     Attributes:
         error: the error of `write`; None while it runs, and after success.
@@ -21,13 +21,14 @@ class UninterruptibleWrite:
         self._done = threading.Event()
         threading.Thread(target=self._run, name="fpga-write", daemon=True).start()
 
-    def ended(self, timeout: float) -> bool:
-        """Return whether the write has ended.
+    def wait(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for the end of the write, and return whether it has ended.
 
-        Waits up to `timeout` seconds, and the full time if it has ended already.
+        If the write ended before the call, the method sleeps for the full time. A caller can therefore poll, at
+        the same interval, for a state that the card reaches only after the write.
         """
         if self._done.is_set():
-            time.sleep(timeout)  # the caller polls for a state that follows the write
+            time.sleep(timeout)  # the caller polls for a state that the card reaches after the write
             return True
         return self._done.wait(timeout)
 

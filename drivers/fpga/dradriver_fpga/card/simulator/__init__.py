@@ -1,10 +1,10 @@
 """Simulated cards for demonstrations and tests.
 
-Law of this package: it answers as the kernel does for a real card, errors included. Facts of a card are data
-(`cards.toml`), never code. Its state outlives the process if it is kept in a file, and programming continues
-while no process runs.
+Law of this package: the simulator must answer as the kernel does for a real card, including errors. Facts about
+a card must be data (`cards.toml`), never code. If the state is kept in a file, it outlives the process, and
+programming continues while no process runs.
 
-- `hardware`: `SimulatedHardware`, the implementation of `Hardware`.
+- `hardware`: `SimulatedFpgas`, the implementation of `FpgaHardware`.
 - `catalog`: the models that can be simulated.
 - `progress`: progress of programming over time.
 - `state`: the state of a node's cards, in memory or in a file.
@@ -12,8 +12,8 @@ while no process runs.
 - `bitstreams`: bitstream files for the example manifests.
 """
 
-from dradriver_fpga.card.simulator.catalog import CATALOG, CardModel, Shell
-from dradriver_fpga.card.simulator.hardware import SimulatedHardware
-from dradriver_fpga.card.simulator.state import FileStore, MemoryStore, Store
+from dradriver_fpga.card.simulator.catalog import CATALOG, FpgaModel, Shell
+from dradriver_fpga.card.simulator.hardware import SimulatedFpgas
+from dradriver_fpga.card.simulator.state import FpgaFileStore, FpgaMemoryStore, FpgaStore
 
-__all__ = ["CATALOG", "CardModel", "FileStore", "MemoryStore", "Shell", "SimulatedHardware", "Store"]
+__all__ = ["CATALOG", "FpgaFileStore", "FpgaMemoryStore", "FpgaModel", "FpgaStore", "Shell", "SimulatedFpgas"]

@@ -7,39 +7,43 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["CATALOG", "CardModel", "Shell"]
+__all__ = ["CATALOG", "FpgaModel", "Shell"]
 
 
 class Shell(msgspec.Struct, frozen=True):
-    """A shell of a card: its name, and the interface of the regions under it."""
+    """A shell of a card: its name, and the interface of the regions that it provides."""
 
     name: str
     interface_id: str
 
 
-class CardModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A card that can be simulated. The head of `cards.toml` explains the fields."""
+class FpgaModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A card that can be simulated. The comment at the top of `cards.toml` explains the fields."""
 
     kind: Literal["DFL", "MANAGER", "XRT"]
     manager: str
     vendor: str
     device: str
-    place: int | str
+    location: int | str
     regions: int
     slots: int
-    largest: int
+    max_bytes: int
     rate: int
     afu: str
     mechanism: Literal["FIRMWARE", "DFL_PORT", "VENDOR_TOOL"]
     shell_mechanism: Literal["FIRMWARE", "VENDOR_TOOL"]
     shells: list[Shell]
 
-    def shell_of(self, interface_id: str) -> Shell | None:
-        """Return the shell with an interface, or None."""
+    def find_shell(self, interface_id: str) -> Shell | None:
+        """Return the shell with this interface, or None.
+
+        Args:
+            interface_id: ID of the interface, 32 hex digits.
+        """
         return next((shell for shell in self.shells if shell.interface_id == interface_id), None)
 
 
-CATALOG: Final[Mapping[str, CardModel]] = msgspec.convert(
-    tomllib.loads(files(__package__).joinpath("cards.toml").read_text()), dict[str, CardModel]
+CATALOG: Final[Mapping[str, FpgaModel]] = msgspec.convert(
+    tomllib.loads(files(__package__).joinpath("cards.toml").read_text()), dict[str, FpgaModel]
 )
 """All cards by their short name, for example `pac`."""

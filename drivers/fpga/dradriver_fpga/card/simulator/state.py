@@ -8,27 +8,35 @@ import msgspec
 from dradriver.testing import SimulatedState, StateInFile, StateInMemory
 from dradriver_fpga.card.values import ManagerState
 
-__all__ = ["CardState", "FileStore", "Load", "MemoryStore", "NodeState", "RegionState", "Store"]
+__all__ = [
+    "ActiveProgramming",
+    "CardState",
+    "FpgaFileStore",
+    "FpgaMemoryStore",
+    "FpgaNodeState",
+    "FpgaStore",
+    "RegionState",
+]
 
 
-class Load(msgspec.Struct, frozen=True):
-    """A bitstream that is being written to a card. It continues while no process runs.
+class ActiveProgramming(msgspec.Struct, frozen=True, rename={"started_at": "began", "error_state": "fails"}):
+    """A bitstream that is being written to a card. The programming continues while no process runs.
 
     Attributes:
         target: the region, or the whole card.
-        began: Unix time of the start.
-        seconds: duration; None if it never ends.
+        started_at: Unix time of the start.
+        seconds: duration of the programming; None if it never ends.
         afu_id: AFU ID of the region at the end.
         shell: index of the card's shell at the end; None for a region's bitstream.
-        fails: error state in which the manager ends; None: it succeeds.
+        error_state: error state in which the manager ends; None: the programming succeeds.
     """
 
     target: str
-    began: float
+    started_at: float
     seconds: float | None
     afu_id: str = ""
     shell: int | None = None
-    fails: ManagerState | None = None
+    error_state: ManagerState | None = None
 
 
 class RegionState(msgspec.Struct):
@@ -39,51 +47,51 @@ class RegionState(msgspec.Struct):
     silent: bool = False
 
 
-class CardState(msgspec.Struct):
+class CardState(msgspec.Struct, rename={"index": "place", "removals": "pulls"}):
     """One simulated card.
 
     Attributes:
-        place: number among the cards of its model.
-        present: whether it is plugged in.
-        pulls: how often it was pulled.
+        index: number among the cards of its model.
+        present: whether the card is plugged in.
+        removals: how often the card was pulled.
         shell: index of the model's shell.
         manager: state in which the last programming ended.
-        load: programming that runs, or whose end was not read yet.
-        faults: fault of the next programming of a target: the state in which it ends; None: it hangs.
+        load: the programming that is running or whose end was not read yet.
+        faults: by target, the error state in which its next programming ends; None: the programming hangs.
     """
 
     model: str
-    place: int
+    index: int
     regions: list[RegionState]
     present: bool = True
-    pulls: int = 0
+    removals: int = 0
     shell: int = 0
     bitstream: str = ""
     manager: ManagerState = ManagerState.OPERATING
-    load: Load | None = None
+    load: ActiveProgramming | None = None
     faults: dict[str, ManagerState | None] = {}
 
 
-class NodeState(msgspec.Struct):
-    """All simulated cards of a node, pulled ones too, and the number of changes."""
+class FpgaNodeState(msgspec.Struct):
+    """All simulated cards of a node, including pulled cards, and the number of changes."""
 
     cards: list[CardState] = []
     changes: int = 0
 
 
-Store: TypeAlias = SimulatedState[NodeState]
+FpgaStore: TypeAlias = SimulatedState[FpgaNodeState]
 """Holds the state of a node's cards."""
 
 
-class MemoryStore(StateInMemory[NodeState]):
-    """State that is lost with the process."""
+class FpgaMemoryStore(StateInMemory[FpgaNodeState]):
+    """State in memory, which is lost when the process ends."""
 
     def __init__(self) -> None:
-        super().__init__(NodeState)
+        super().__init__(FpgaNodeState)
 
 
-class FileStore(StateInFile[NodeState]):
-    """State that outlives the process and that several processes share."""
+class FpgaFileStore(StateInFile[FpgaNodeState]):
+    """State in a file, which outlives the process and which several processes can share."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(NodeState, path)
+        super().__init__(FpgaNodeState, path)

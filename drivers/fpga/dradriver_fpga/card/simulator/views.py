@@ -3,76 +3,76 @@
 from collections.abc import Iterable, Iterator
 
 from dradriver_fpga.card.errors import TargetNotFoundError
-from dradriver_fpga.card.names import card_name
-from dradriver_fpga.card.simulator.catalog import CATALOG, CardModel
-from dradriver_fpga.card.simulator.state import CardState, NodeState, RegionState
+from dradriver_fpga.card.simulator.catalog import CATALOG, FpgaModel
+from dradriver_fpga.card.simulator.state import CardState, FpgaNodeState, RegionState
 from dradriver_fpga.card.values import (
     BLANK_ID,
     Bridge,
-    Card,
     CardKind,
     CardNode,
+    FpgaCard,
     Manager,
     Mechanism,
     Region,
     Slot,
+    make_card_name,
 )
 
-__all__ = ["blank_regions", "card_id", "card_of", "find_card", "present_card", "region_number"]
+__all__ = ["card_id", "find_card", "find_present_card", "make_blank_regions", "parse_region_number", "to_card"]
 
 _MAJOR = 242
 
 
-def blank_regions(model: CardModel) -> list[RegionState]:
+def make_blank_regions(model: FpgaModel) -> list[RegionState]:
     """Return the regions as they are after the whole card was programmed."""
     return [RegionState(model.afu) for _ in range(model.regions)]
 
 
 def card_id(card: CardState) -> str:
-    """Return the card's place: a PCI address two buses after the card before it, or a platform path."""
+    """Return the card's ID: a platform path, or a PCI address two buses after the previous card."""
     model = CATALOG[card.model]
-    if isinstance(model.place, int):
-        return f"0000:{model.place + 2 * card.place:02x}:00.{int(model.kind == 'XRT')}"
-    return model.place if not card.place else f"{model.place}.{card.place}"
+    if isinstance(model.location, int):
+        return f"0000:{model.location + 2 * card.index:02x}:00.{int(model.kind == 'XRT')}"
+    return model.location if not card.index else f"{model.location}.{card.index}"
 
 
-def find_card(state: NodeState, target: str) -> CardState:
-    """Return the card with the ID of a card or a region, plugged in or not.
+def find_card(state: FpgaNodeState, target: str) -> CardState:
+    """Return the card that has this ID or contains the region with this ID, plugged in or not.
 
     Raises:
-        TargetNotFoundError: there is none.
+        TargetNotFoundError: no card matches.
     """
     for card in state.cards:
         own = card_id(card)
         if target == own or target in {f"{own}/{number}" for number in range(len(card.regions))}:
             return card
-    raise TargetNotFoundError(f"there is no card or region {target}")
+    raise TargetNotFoundError(f"card or region {target} does not exist")
 
 
-def present_card(state: NodeState, target: str) -> CardState:
-    """Return the card with the ID of a card or a region.
+def find_present_card(state: FpgaNodeState, target: str) -> CardState:
+    """Return the plugged-in card that has this ID or contains the region with this ID.
 
     Raises:
-        TargetNotFoundError: there is none, or it was pulled.
+        TargetNotFoundError: no card matches, or the card was pulled.
     """
     card = find_card(state, target)
     if not card.present:
-        raise TargetNotFoundError(f"there is no card or region {target}")
+        raise TargetNotFoundError(f"card or region {target} does not exist")
     return card
 
 
-def region_number(card: CardState, target: str) -> int | None:
+def parse_region_number(card: CardState, target: str) -> int | None:
     """Return the number of a region; None for the whole card."""
     return None if target == card_id(card) else int(target.rsplit("/", 1)[1])
 
 
-def card_of(card: CardState, order: int) -> Card:
-    """Return a card as hardware reports it. The lower half of all PCI buses is on the first of two sockets."""
+def to_card(card: CardState, order: int) -> FpgaCard:
+    """Return a card as hardware reports it. PCI buses below 0x80 are on NUMA node 0, all others on node 1."""
     model, own = CATALOG[card.model], card_id(card)
-    shell, on_pci = model.shells[card.shell], isinstance(model.place, int)
-    return Card(
+    shell, on_pci = model.shells[card.shell], isinstance(model.location, int)
+    return FpgaCard(
         id=own,
-        name=card_name(own),
+        name=make_card_name(own),
         kind=CardKind[model.kind],
         vendor=model.vendor,
         device=model.device,
@@ -90,7 +90,7 @@ def card_of(card: CardState, order: int) -> Card:
     )
 
 
-def _regions(card: CardState, model: CardModel, order: int) -> Iterator[Region]:
+def _regions(card: CardState, model: FpgaModel, order: int) -> Iterator[Region]:
     for number, region in enumerate(card.regions):
         target = f"{card_id(card)}/{number}"
         afu = BLANK_ID if region.silent and model.afu else region.afu_id
@@ -118,7 +118,9 @@ def _regions(card: CardState, model: CardModel, order: int) -> Iterator[Region]:
 def _bridges(card: CardState, order: int) -> Iterable[Bridge]:
     for number in range(len(card.regions)):
         closed = (
-            card.manager.is_busy and card.load is not None and region_number(card, card.load.target) == number
+            card.manager.is_busy
+            and card.load is not None
+            and parse_region_number(card, card.load.target) == number
         )
         yield Bridge(f"br{16 * order + number}", f"bridge {number}", not closed)
 

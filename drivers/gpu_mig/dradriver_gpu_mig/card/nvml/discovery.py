@@ -8,21 +8,24 @@ from typing import Final, TypeAlias
 import pynvml
 
 import dradriver as dra
-from dradriver_gpu_mig.card.nvml.return_codes import known
+from dradriver_gpu_mig.card.nvml.return_codes import call_or_default
 from dradriver_gpu_mig.card.values import Engines, Gpu, MigMode, Placement, Profile
 
-__all__ = ["Handle", "instance_ids", "read_gpu", "read_mig_mode", "read_profiles", "text"]
+__all__ = ["Handle", "convert_instance_ids", "decode_text", "read_gpu", "read_mig_mode", "read_profiles"]
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
 """NVML's reference to a GPU, valid while NVML is initialized."""
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
-_ANY: Final = 0xFFFFFFFF
-_MOST_SLOTS: Final = 64
-"""Upper limit of profile slots, for a card that has no profiles and reports no slot as invalid."""
+_ALL_INSTANCES: Final = 0xFFFFFFFF
+_MAX_PROFILE_SLOTS: Final = 64
+"""Maximum number of profile slots to read.
 
-_OF_THE_WHOLE_GPU: Final = frozenset(
+It is needed if a card has no profiles and reports no slot as invalid.
+"""
+
+_ERRORS_OF_THE_GPU: Final = frozenset(
     {
         pynvml.NVML_ERROR_UNINITIALIZED,
         pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
@@ -63,7 +66,7 @@ _ARCHITECTURES: Final[Mapping[int, str]] = {
     pynvml.NVML_DEVICE_ARCH_BLACKWELL: "Blackwell",
     pynvml.NVML_DEVICE_ARCH_RUBIN: "Rubin",
 }
-_EXTRAS: Final[Mapping[int, str]] = {
+_NAME_SUFFIXES: Final[Mapping[int, str]] = {
     pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1: "+me",
     pynvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1: "+me",
     pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_GFX: "+gfx",
@@ -78,34 +81,36 @@ _EXTRAS: Final[Mapping[int, str]] = {
 """Suffixes of profile names, for drivers that do not report names."""
 
 
-def text(value: str | bytes) -> str:
-    """Return a text of NVML as a string. Structures hold bytes; functions return strings."""
+def decode_text(value: str | bytes) -> str:
+    """Return a text of NVML as a string. NVML's structures contain bytes, and its functions return strings."""
     return value.decode() if isinstance(value, bytes) else value
 
 
-def instance_ids(gpu_instance: int, compute_instance: int) -> tuple[int | None, int | None]:
-    """Return IDs of instances, with None for NVML's number for all of them."""
+def convert_instance_ids(gpu_instance: int, compute_instance: int) -> tuple[int | None, int | None]:
+    """Return the IDs of instances. The number by which NVML means "all instances" becomes None."""
     return (
-        None if gpu_instance == _ANY else gpu_instance,
-        None if compute_instance == _ANY else compute_instance,
+        None if gpu_instance == _ALL_INSTANCES else gpu_instance,
+        None if compute_instance == _ALL_INSTANCES else compute_instance,
     )
 
 
 def read_gpu(index: int, handle: Handle, sysfs: Path) -> Gpu:
     """Return the properties of a GPU."""
     # NVML returns 00000000:07:00.0; sysfs uses four digits for the domain, and lower case.
-    address = text(pynvml.nvmlDeviceGetPciInfo(handle).busId).lower()[-12:]
-    root, node = _place(address, sysfs)
+    address = decode_text(pynvml.nvmlDeviceGetPciInfo(handle).busId).lower()[-12:]
+    root, node = _read_pci_location(address, sysfs)
     return Gpu(
         index=index,
-        uuid=text(pynvml.nvmlDeviceGetUUID(handle)),
-        minor=known(lambda: pynvml.nvmlDeviceGetMinorNumber(handle), None),
+        uuid=decode_text(pynvml.nvmlDeviceGetUUID(handle)),
+        minor=call_or_default(lambda: pynvml.nvmlDeviceGetMinorNumber(handle), None),
         pci_address=address,
-        name=text(pynvml.nvmlDeviceGetName(handle)),
-        brand=_BRANDS.get(known(lambda: pynvml.nvmlDeviceGetBrand(handle), 0), ""),
-        architecture=_ARCHITECTURES.get(known(lambda: pynvml.nvmlDeviceGetArchitecture(handle), 0), ""),
+        name=decode_text(pynvml.nvmlDeviceGetName(handle)),
+        brand=_BRANDS.get(call_or_default(lambda: pynvml.nvmlDeviceGetBrand(handle), 0), ""),
+        architecture=_ARCHITECTURES.get(
+            call_or_default(lambda: pynvml.nvmlDeviceGetArchitecture(handle), 0), ""
+        ),
         compute_capability=pynvml.nvmlDeviceGetCudaComputeCapability(handle),
-        memory=known(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0),
+        memory=call_or_default(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0),
         mig=read_mig_mode(handle),
         pcie_root=root,
         numa_node=node,
@@ -114,40 +119,40 @@ def read_gpu(index: int, handle: Handle, sysfs: Path) -> Gpu:
 
 def read_mig_mode(handle: Handle) -> MigMode | None:
     """Return whether MIG is on; None if the GPU does not support MIG."""
-    modes: list[int] | None = known(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
+    modes: list[int] | None = call_or_default(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
     return None if modes is None else MigMode(*(mode == pynvml.NVML_DEVICE_MIG_ENABLE for mode in modes))
 
 
 def read_profiles(handle: Handle) -> tuple[tuple[Profile, ...], Mapping[int, int]]:
-    """Return the profiles of a GPU, and the errors for profiles whose placements it does not report.
+    """Return the profiles of a GPU, and the errors for profiles whose placements the GPU does not report.
 
     Returns:
-        The profiles, smallest first, and `nvmlReturn_t` by profile ID. A profile with an error has no
-        placements. The other profiles are complete.
+        The profiles, smallest first, and the error (`nvmlReturn_t`) by profile ID. A profile with an error has
+        no placements. The other profiles are complete.
     """
-    refused: dict[int, int] = {}
-    found = {profile.id: profile for profile in _profiles(handle, refused)}
+    placement_errors: dict[int, int] = {}
+    found = {profile.id: profile for profile in _read_profile_slots(handle, placement_errors)}
     ordered = sorted(found.values(), key=lambda each: (each.memory_slices, each.slices, -each.max_instances))
-    return tuple(ordered), refused
+    return tuple(ordered), placement_errors
 
 
-def _place(address: str, sysfs: Path) -> tuple[str, int | None]:
+def _read_pci_location(address: str, sysfs: Path) -> tuple[str, int | None]:
     try:
         found = dra.pci_attributes(address, sysfs=sysfs)
-    except dra.DraError:  # no sysfs, or that of another machine
+    except dra.DraError:  # sysfs is missing, or is of another machine
         return "", None
     root, node = found.get("resource.kubernetes.io/pcieRoot"), found.get("resource.kubernetes.io/numaNode")
     return root if isinstance(root, str) else "", node if isinstance(node, int) else None
 
 
-def _profiles(handle: Handle, refused: dict[int, int]) -> Iterator[Profile]:
-    for slot in range(_MOST_SLOTS):
+def _read_profile_slots(handle: Handle, placement_errors: dict[int, int]) -> Iterator[Profile]:
+    for slot in range(_MAX_PROFILE_SLOTS):
         try:
-            info = _profile_info(handle, slot)
+            info = _read_profile_info(handle, slot)
         except pynvml.NVMLError_NotSupported:
             continue
         except pynvml.NVMLError_InvalidArgument:
-            # This ends the list. Drivers older than pynvml's table report it for earlier slots too.
+            # This error ends the list. Drivers older than pynvml's table also report it for earlier slots.
             if slot >= pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT:
                 return
             continue
@@ -155,7 +160,7 @@ def _profiles(handle: Handle, refused: dict[int, int]) -> Iterator[Profile]:
             return
         yield Profile(
             id=info.id,
-            name=_name(info, slot, handle),
+            name=_read_profile_name(info, slot, handle),
             memory=info.memorySizeMB * _MIB,
             slices=info.sliceCount,
             engines=Engines(
@@ -167,35 +172,36 @@ def _profiles(handle: Handle, refused: dict[int, int]) -> Iterator[Profile]:
                 info.ofaCount,
             ),
             max_instances=info.instanceCount,
-            placements=_placements(handle, info.id, refused),
+            placements=_read_placements(handle, info.id, placement_errors),
         )
 
 
-def _profile_info(handle: Handle, slot: int) -> pynvml.c_nvmlGpuInstanceProfileInfo_v2_t:
+def _read_profile_info(handle: Handle, slot: int) -> pynvml.c_nvmlGpuInstanceProfileInfo_v2_t:
     try:
         return pynvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, slot)
     except (pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_ArgumentVersionMismatch):
         return pynvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, slot, version=1)
 
 
-def _name(info: pynvml.c_nvmlGpuInstanceProfileInfo_v2_t, slot: int, handle: Handle) -> str:
-    if name := text(getattr(info, "name", b"")).removeprefix("MIG "):
+def _read_profile_name(info: pynvml.c_nvmlGpuInstanceProfileInfo_v2_t, slot: int, handle: Handle) -> str:
+    if name := decode_text(getattr(info, "name", b"")).removeprefix("MIG "):
         return name
-    # A profile has whole eighths of the GPU's memory, rounded up: 4864 MiB of 40 GiB is 5gb. Halves round up.
-    total = known(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0)
+    # The memory of a profile is rounded up to eighths of the GPU's memory: 4864 MiB of 40 GiB is 5gb. For the
+    # name, half a GiB is rounded up.
+    total = call_or_default(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0)
     eighths = -(-info.memorySizeMB * _MIB * 8 // total) if total else 0
-    return f"{info.sliceCount}g.{(eighths * -(-total // _GIB) + 4) // 8}gb{_EXTRAS.get(slot, '')}"
+    return f"{info.sliceCount}g.{(eighths * -(-total // _GIB) + 4) // 8}gb{_NAME_SUFFIXES.get(slot, '')}"
 
 
-def _placements(handle: Handle, profile: int, refused: dict[int, int]) -> tuple[Placement, ...]:
+def _read_placements(handle: Handle, profile: int, placement_errors: dict[int, int]) -> tuple[Placement, ...]:
     count = c_uint()
     try:
         pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile, None, byref(count))
         found = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
         pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile, found, byref(count))
     except pynvml.NVMLError as error:
-        if error.value in _OF_THE_WHOLE_GPU:
+        if error.value in _ERRORS_OF_THE_GPU:
             raise
-        refused[profile] = error.value
+        placement_errors[profile] = error.value
         return ()
     return tuple(sorted(Placement(each.start, each.size) for each in found[: count.value]))

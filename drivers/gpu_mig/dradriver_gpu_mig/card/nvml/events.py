@@ -1,4 +1,4 @@
-"""Events of GPUs: one event set of NVML for all GPUs, and detection of lost ones."""
+"""Receives the events of all GPUs with one NVML event set, and detects lost GPUs."""
 
 import ctypes
 import logging
@@ -10,10 +10,10 @@ from typing import Final
 import pynvml
 
 from dradriver_gpu_mig.card.errors import NotSupportedError
-from dradriver_gpu_mig.card.nvml.discovery import Handle, instance_ids
+from dradriver_gpu_mig.card.nvml.discovery import Handle, convert_instance_ids
 from dradriver_gpu_mig.card.values import Event, EventKind
 
-__all__ = ["Watch"]
+__all__ = ["EventSet"]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ _KINDS: Final[Mapping[int, EventKind]] = {
 }
 
 
-class Watch:
-    """Events of some GPUs from now on. Used by one thread.
+class EventSet:
+    """Receives the events of some GPUs from its creation on. Only one thread may use it.
 
     Args:
         gpus: the handles by UUID.
@@ -39,24 +39,23 @@ class Watch:
         self.gpus = dict(gpus)
         self._set = pynvml.nvmlEventSetCreate()
         self._lost: set[str] = set()
-        self._told: deque[Event] = deque()
-        self._uuids = {_address(handle): uuid for uuid, handle in gpus.items()}
-        self._count = sum(self._register(uuid, handle) for uuid, handle in gpus.items())
+        self._pending: deque[Event] = deque()
+        self._uuids = {_handle_address(handle): uuid for uuid, handle in gpus.items()}
+        self._registered = sum(self._register(uuid, handle) for uuid, handle in gpus.items())
 
     def close(self) -> None:
         """Free the event set. Pending events are lost."""
         pynvml.nvmlEventSetFree(self._set)
 
-    def renewed(self, gpus: Mapping[str, Handle]) -> "Watch":
-        """Replace this watch by one for other GPUs, and return it.
+    def replace(self, gpus: Mapping[str, Handle]) -> "EventSet":
+        """Return a new event set for other GPUs, with the pending events of this one, and free this one.
 
-        It also returns events that this one received.
-
-        Both sets receive events for a moment: a repeated event does less harm than a missed one.
+        For a moment, both event sets receive events, because a repeated event does less harm than a missed
+        event.
         """
-        new = Watch(gpus)
-        while self._count and (event := self.wait(0)) is not None:
-            new._told.append(event)
+        new = EventSet(gpus)
+        while self._registered and (event := self.wait(0)) is not None:
+            new._pending.append(event)
         self.close()
         return new
 
@@ -66,18 +65,18 @@ class Watch:
         Raises:
             NotSupportedError: no GPU supports events.
         """
-        if self._told:
-            return self._told.popleft()
-        if not self._count:
-            raise NotSupportedError("no GPU of this node tells events", "nvmlDeviceRegisterEvents", 3)
+        if self._pending:
+            return self._pending.popleft()
+        if not self._registered:
+            raise NotSupportedError("no GPU of this node supports events", "nvmlDeviceRegisterEvents", 3)
         try:
             data = pynvml.nvmlEventSetWait(self._set, int(timeout * 1000))
         except pynvml.NVMLError_Timeout:
             return None
         except pynvml.NVMLError_GpuIsLost:
-            return self._who_is_lost(timeout)
-        gpu_instance, compute_instance = instance_ids(data.gpuInstanceId, data.computeInstanceId)
-        kind, gpu = _KINDS.get(data.eventType), self._uuids.get(_address(data.device))
+            return self._find_lost_gpu(timeout)
+        gpu_instance, compute_instance = convert_instance_ids(data.gpuInstanceId, data.computeInstanceId)
+        kind, gpu = _KINDS.get(data.eventType), self._uuids.get(_handle_address(data.device))
         if kind is None or gpu is None:
             return None
         return Event(
@@ -87,7 +86,7 @@ class Watch:
     def _register(self, uuid: str, handle: Handle) -> bool:
         """Register a GPU and return whether it supports events.
 
-        If that fails, the other GPUs are unaffected.
+        If the registration fails, the other GPUs are unaffected.
         """
         try:
             types = pynvml.nvmlDeviceGetSupportedEventTypes(handle) & sum(_KINDS)
@@ -96,23 +95,23 @@ class Watch:
         except pynvml.NVMLError_NotSupported:
             return False
         except pynvml.NVMLError as error:
-            _log.warning("events of %s are not heard: NVML answers %s", uuid, error)
+            _log.warning("%s: its events cannot be registered: NVML returned %s", uuid, error)
             return False
         return bool(types)
 
-    def _who_is_lost(self, timeout: float) -> Event | None:
-        """Return an event for a lost GPU. NVML reports that a GPU is lost, but not which one."""
+    def _find_lost_gpu(self, timeout: float) -> Event | None:
+        """Return an event for a lost GPU. NVML reports that a GPU is lost, but not which GPU."""
         new = {uuid for uuid, handle in self.gpus.items() if _is_lost(handle)} - self._lost
         self._lost |= new
-        self._told += (Event(EventKind.GPU_LOST, uuid) for uuid in sorted(new))
-        if self._told:
-            return self._told.popleft()
-        # NVML repeats the error immediately while the GPU is in the set.
+        self._pending += (Event(EventKind.GPU_LOST, uuid) for uuid in sorted(new))
+        if self._pending:
+            return self._pending.popleft()
+        # While the lost GPU is in the event set, NVML repeats the error immediately.
         time.sleep(timeout)
         return None
 
 
-def _address(handle: Handle) -> int:
+def _handle_address(handle: Handle) -> int:
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 

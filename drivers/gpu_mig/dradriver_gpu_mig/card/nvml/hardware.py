@@ -1,4 +1,4 @@
-"""`Hardware` on NVML."""
+"""`GpuHardware` on NVML."""
 
 import logging
 import threading
@@ -10,15 +10,16 @@ from typing import Final
 import pynvml
 
 from dradriver_gpu_mig.card.errors import GpuNotFoundError, LibraryNotFoundError, NotSupportedError
+from dradriver_gpu_mig.card.hardware import GpuHardware
 from dradriver_gpu_mig.card.nvml.discovery import (
     Handle,
-    instance_ids,
+    convert_instance_ids,
+    decode_text,
     read_gpu,
     read_mig_mode,
     read_profiles,
-    text,
 )
-from dradriver_gpu_mig.card.nvml.events import Watch
+from dradriver_gpu_mig.card.nvml.events import EventSet
 from dradriver_gpu_mig.card.nvml.instances import (
     InstanceHandle,
     create_compute_instance,
@@ -27,8 +28,8 @@ from dradriver_gpu_mig.card.nvml.instances import (
     read_gpu_instances,
     read_mig_devices,
 )
-from dradriver_gpu_mig.card.nvml.library import NAME, find_library, load_library
-from dradriver_gpu_mig.card.nvml.return_codes import answers, error_of, known
+from dradriver_gpu_mig.card.nvml.library import LIBRARY_NAME, find_library, load_library
+from dradriver_gpu_mig.card.nvml.return_codes import call_or_default, convert_return_code, translate_nvml_errors
 from dradriver_gpu_mig.card.nvml.time_slices import set_time_slice
 from dradriver_gpu_mig.card.values import (
     ComputeInstance,
@@ -45,30 +46,30 @@ from dradriver_gpu_mig.card.values import (
     TimeSlice,
 )
 
-__all__ = ["NvmlHardware"]
+__all__ = ["NvmlGpus"]
 
 _log: Final = logging.getLogger(__name__)
-_FINAL: Final = frozenset(
+_PERMANENT_ERRORS: Final = frozenset(
     {pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
 )
-"""Errors for placements that do not change when the call is repeated."""
-_NO_GPUS: Final = 1
+"""Errors of reading placements that occur again whenever the call is repeated."""
+_INIT_FLAG_NO_GPUS: Final = 1
 """NVML_INIT_FLAG_NO_GPUS: a node may have no GPUs, or get them later."""
 
-_PROCESSES: Final = (
+_PROCESS_CALLS: Final = (
     (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2),
     (pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2),
     (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2),
 )
-"""Functions that list processes, each for new drivers and for old ones."""
+"""Functions that list processes. Each entry has one function for new drivers and one for old drivers."""
 
 
-class NvmlHardware:
+class NvmlGpus(GpuHardware):
     """The GPUs that the driver of this node manages.
 
     Args:
-        library: libnvidia-ml.so.1; None: the one below `driver_root`, or, if that is `/`, the one that the
-            dynamic linker finds.
+        library: path of libnvidia-ml.so.1; None: the library below `driver_root` or, if `driver_root` is `/`,
+            the library that the dynamic linker finds.
         driver_root: folder below which the driver is installed: `/`, or `/run/nvidia/driver`.
         sysfs: mount point of sysfs.
     """
@@ -81,52 +82,56 @@ class NvmlHardware:
         self._sysfs = sysfs
         self._handles: dict[str, Handle] = {}
         self._indices: dict[str, int] = {}
-        self._failed: dict[int, int] = {}
-        self._cuda = 0
+        self._failed_indices: dict[int, int] = {}
+        self._cuda_version = 0
         self._profiles: dict[str, tuple[Profile, ...]] = {}
-        self._placeless: dict[str, Mapping[int, int]] = {}
-        self._watch: Watch | None = None
-        self._watching = threading.Lock()
-        self._reset = False
+        self._placement_errors: dict[str, Mapping[int, int]] = {}
+        self._event_set: EventSet | None = None
+        self._event_set_lock = threading.Lock()
+        self._mig_switched = False
 
-    @answers
+    @translate_nvml_errors
     def open(self) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         if self._library is None and self._driver_root != Path("/"):
             self._library = find_library(self._driver_root)
             if self._library is None:
-                raise LibraryNotFoundError(f"there is no {NAME} below {self._driver_root}", "open", 12)
+                raise LibraryNotFoundError(
+                    f"{LIBRARY_NAME} does not exist below {self._driver_root}", "open", 12
+                )
         load_library(self._library)
-        pynvml.nvmlInitWithFlags(_NO_GPUS)
+        pynvml.nvmlInitWithFlags(_INIT_FLAG_NO_GPUS)
         try:
             self.gpus()
-            with self._watching:
-                self._watch = Watch(self._handles)
+            with self._event_set_lock:
+                self._event_set = EventSet(self._handles)
         except BaseException:
             pynvml.nvmlShutdown()
             raise
 
-    @answers
+    @translate_nvml_errors
     def close(self) -> None:
-        """See `Hardware`."""
-        with self._watching:
-            if self._watch is not None:
-                self._watch.close()
-            self._watch = None
-        self._handles, self._indices, self._failed = {}, {}, {}
-        self._profiles, self._placeless = {}, {}
+        """See `GpuHardware`."""
+        with self._event_set_lock:
+            if self._event_set is not None:
+                self._event_set.close()
+            self._event_set = None
+        self._handles, self._indices, self._failed_indices = {}, {}, {}
+        self._profiles, self._placement_errors = {}, {}
         pynvml.nvmlShutdown()
 
-    @answers
+    @translate_nvml_errors
     def system(self) -> System:
-        """See `Hardware`."""
-        cuda = self._cuda = known(pynvml.nvmlSystemGetCudaDriverVersion_v2, self._cuda)
+        """See `GpuHardware`."""
+        cuda = self._cuda_version = call_or_default(
+            pynvml.nvmlSystemGetCudaDriverVersion_v2, self._cuda_version
+        )
         version = f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else ""
-        return System(text(pynvml.nvmlSystemGetDriverVersion()), version)
+        return System(decode_text(pynvml.nvmlSystemGetDriverVersion()), version)
 
-    @answers
+    @translate_nvml_errors
     def gpus(self) -> tuple[Gpu, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         found: dict[str, tuple[Gpu, Handle]] = {}
         failed: dict[int, int] = {}
         for index in range(pynvml.nvmlDeviceGetCount()):
@@ -134,16 +139,20 @@ class NvmlHardware:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 gpu = read_gpu(index, handle, self._sysfs)
             except pynvml.NVMLError as error:
-                failed[index] = error.value  # the other GPUs are read nevertheless
-                if index not in self._indices.values() and self._failed.get(index) != error.value:
-                    _log.warning("GPU %d is left out, nobody knows which it is: NVML answers %s", index, error)
+                failed[index] = error.value  # the other GPUs are still read
+                if index not in self._indices.values() and self._failed_indices.get(index) != error.value:
+                    _log.warning(
+                        "GPU with index %d is skipped, its UUID is unknown: NVML returned %s", index, error
+                    )
             else:
                 found[gpu.uuid] = gpu, handle
-        self._failed = failed
-        # Events of a GPU that does not answer this time are still received, unless it is lost.
-        silent = {index for index, code in failed.items() if code != pynvml.NVML_ERROR_GPU_IS_LOST}
+        self._failed_indices = failed
+        # If a GPU does not answer this time but is not lost, its events are still received.
+        unreadable = {index for index, code in failed.items() if code != pynvml.NVML_ERROR_GPU_IS_LOST}
         kept = {
-            uuid: index for uuid, index in self._indices.items() if index in silent and uuid in self._handles
+            uuid: index
+            for uuid, index in self._indices.items()
+            if index in unreadable and uuid in self._handles
         }
         self._indices = {**kept, **{gpu.uuid: gpu.index for gpu, _ in found.values()}}
         self._handles = {
@@ -152,159 +161,160 @@ class NvmlHardware:
         }
         return tuple(sorted((gpu for gpu, _ in found.values()), key=lambda gpu: gpu.pci_address))
 
-    @answers
+    @translate_nvml_errors
     def gpu(self, gpu: str) -> Gpu:
-        """See `Hardware`."""
-        handle = _find(gpu)
+        """See `GpuHardware`."""
+        handle = _find_handle(gpu)
         return read_gpu(pynvml.nvmlDeviceGetIndex(handle), handle, self._sysfs)
 
-    @answers
+    @translate_nvml_errors
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
-        """See `Hardware`."""
-        # Profiles change only with the driver, and reading each takes four calls.
+        """See `GpuHardware`."""
+        # Profiles are cached: they change only with the driver, and NVML needs four calls to read one profile.
         if gpu in self._profiles:
             return self._profiles[gpu]
-        profiles, refused = read_profiles(self._handle(gpu))
-        if refused != self._placeless.get(gpu, {}):
-            self._placeless[gpu] = refused
+        profiles, errors = read_profiles(self._handle(gpu))
+        if errors != self._placement_errors.get(gpu, {}):
+            self._placement_errors[gpu] = errors
             _log.warning(
-                "%s: profiles are not offered because NVML refuses their placements: %s",
+                "%s: profiles are not offered because NVML does not return their placements: %s",
                 gpu,
-                ", ".join(f"ID {profile} ({pynvml.NVMLError(code)})" for profile, code in refused.items())
+                ", ".join(f"ID {profile} ({pynvml.NVMLError(code)})" for profile, code in errors.items())
                 or "none",
             )
-        if _FINAL.issuperset(refused.values()):
+        if _PERMANENT_ERRORS.issuperset(errors.values()):
             self._profiles[gpu] = profiles
         return profiles
 
-    @answers
+    @translate_nvml_errors
     def gpu_instances(self, gpu: str) -> tuple[GpuInstance, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         return read_gpu_instances(self._handle(gpu), self.profiles(gpu))
 
-    @answers
+    @translate_nvml_errors
     def compute_instances(self, gpu: str, gpu_instance: int) -> tuple[ComputeInstance, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         return read_compute_instances(self._instance(gpu, gpu_instance))
 
-    @answers
+    @translate_nvml_errors
     def mig_devices(self, gpu: str) -> tuple[MigDevice, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         return read_mig_devices(self._handle(gpu))
 
-    @answers
+    @translate_nvml_errors
     def create_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         return create_gpu_instance(self._handle(gpu), profile_id, placement)
 
-    @answers
+    @translate_nvml_errors
     def create_compute_instance(self, gpu: str, gpu_instance: int) -> MigDevice:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         instance = self._instance(gpu, gpu_instance)
         profile_id = pynvml.nvmlGpuInstanceGetInfo(instance).profileId
         (slices,) = (each.slices for each in self.profiles(gpu) if each.id == profile_id)
         return create_compute_instance(instance, slices)
 
-    @answers
+    @translate_nvml_errors
     def destroy_compute_instance(self, gpu: str, gpu_instance: int, compute_instance: int) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         instance = self._instance(gpu, gpu_instance)
         pynvml.nvmlComputeInstanceDestroy(
             pynvml.nvmlGpuInstanceGetComputeInstanceById(instance, compute_instance)
         )
 
-    @answers
+    @translate_nvml_errors
     def destroy_gpu_instance(self, gpu: str, gpu_instance: int) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         pynvml.nvmlGpuInstanceDestroy(self._instance(gpu, gpu_instance))
 
-    @answers
+    @translate_nvml_errors
     def set_mig_mode(self, gpu: str, *, enabled: bool) -> MigMode:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         handle = self._handle(gpu)
         status = pynvml.nvmlDeviceSetMigMode(handle, int(enabled))
-        self._reset = True
-        # NVML reports success if the mode is only pending. The status has the reason.
+        self._mig_switched = True
+        # NVML also reports success if the new mode is only pending. The status then contains the reason.
         if status not in {pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_RESET_REQUIRED}:
-            raise error_of(status, f"set_mig_mode of {gpu}")
+            raise convert_return_code(status, f"set_mig_mode of {gpu}")
         mode = read_mig_mode(handle)
         if mode is None:
-            raise NotSupportedError(f"{gpu} can't be divided", "nvmlDeviceGetMigMode", 3)
+            raise NotSupportedError(f"{gpu} does not support MIG", "nvmlDeviceGetMigMode", 3)
         return mode
 
-    @answers
+    @translate_nvml_errors
     def compute_mode(self, gpu: str) -> ComputeMode:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         return ComputeMode(pynvml.nvmlDeviceGetComputeMode(self._handle(gpu)))
 
-    @answers
+    @translate_nvml_errors
     def set_compute_mode(self, gpu: str, mode: ComputeMode) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         handle = self._handle(gpu)
         if (mig := read_mig_mode(handle)) is not None and mig.current:
             raise NotSupportedError(
-                f"{gpu} is divided, so its compute mode can't be set", "set_compute_mode", 3
+                f"{gpu}: the compute mode cannot be set while MIG is on", "set_compute_mode", 3
             )
         pynvml.nvmlDeviceSetComputeMode(handle, mode.value)
 
     def set_time_slice(self, gpu: str, time_slice: TimeSlice) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         set_time_slice(gpu, time_slice, self._driver_root, self._library)
 
-    @answers
+    @translate_nvml_errors
     def processes(self, gpu: str) -> tuple[Process, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         handle, found = self._handle(gpu), dict[tuple[int, int | None, int | None], Process]()
-        for asks in _PROCESSES:
+        for calls in _PROCESS_CALLS:
             answer: list[pynvml.c_nvmlProcessInfo_v3_t] = []
-            for ask in asks:
+            for call in calls:
                 with suppress(pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NotSupported):
-                    answer = ask(handle)
+                    answer = call(handle)
                     break
             for each in answer:
-                ids = instance_ids(each.gpuInstanceId, each.computeInstanceId)
+                ids = convert_instance_ids(each.gpuInstanceId, each.computeInstanceId)
                 found[each.pid, *ids] = Process(each.pid, each.usedGpuMemory, *ids)
         return tuple(sorted(found.values(), key=lambda process: process.pid))
 
-    @answers
+    @translate_nvml_errors
     def needs_reset(self, gpu: str) -> bool | None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         action = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
-        told = known(lambda: pynvml.nvmlDeviceGetFieldValues(self._handle(gpu), [action])[0], None)
-        if told is None or told.nvmlReturn != pynvml.NVML_SUCCESS:
+        field = call_or_default(lambda: pynvml.nvmlDeviceGetFieldValues(self._handle(gpu), [action])[0], None)
+        if field is None or field.nvmlReturn != pynvml.NVML_SUCCESS:
             return None
-        return bool(told.value.uiVal != pynvml.NVML_GPU_RECOVERY_ACTION_NONE)
+        return bool(field.value.uiVal != pynvml.NVML_GPU_RECOVERY_ACTION_NONE)
 
-    @answers
+    @translate_nvml_errors
     def wait_event(self, timeout: float) -> Event | None:
-        """See `Hardware`."""
-        with self._watching:
-            watch = self._watch
-            if watch is None:
+        """See `GpuHardware`."""
+        with self._event_set_lock:
+            event_set = self._event_set
+            if event_set is None:
                 return None
-            if self._reset or set(watch.gpus) != set(self._handles):
+            if self._mig_switched or set(event_set.gpus) != set(self._handles):
                 # GPUs were added, removed or reset. Events of the present GPUs are received from now on.
-                self._reset = False
-                watch = self._watch = watch.renewed(self._handles)
-            return watch.wait(timeout)
+                self._mig_switched = False
+                event_set = self._event_set = event_set.replace(self._handles)
+            return event_set.wait(timeout)
 
     def _handle(self, gpu: str) -> Handle:
         if gpu not in self._handles:
-            self._handles[gpu] = _find(gpu)
+            self._handles[gpu] = _find_handle(gpu)
         return self._handles[gpu]
 
     def _instance(self, gpu: str, gpu_instance: int) -> InstanceHandle:
         return pynvml.nvmlDeviceGetGpuInstanceById(self._handle(gpu), gpu_instance)
 
 
-def _find(gpu: str) -> Handle:
-    """Return the present handle of a UUID.
+def _find_handle(gpu: str) -> Handle:
+    """Return the present handle of the GPU with this UUID.
 
     Raises:
-        GpuNotFoundError: NVML knows no such GPU. In other calls, NOT_FOUND is about an instance.
+        GpuNotFoundError: NVML does not know the GPU. In other calls, NOT_FOUND means that an instance does not
+            exist.
         NVMLError: NVML returns another error.
     """
     try:
         return pynvml.nvmlDeviceGetHandleByUUID(gpu)
     except pynvml.NVMLError_NotFound as error:
-        raise GpuNotFoundError(f"there is no GPU {gpu}", "nvmlDeviceGetHandleByUUID", error.value) from error
+        raise GpuNotFoundError(f"GPU {gpu} does not exist", "nvmlDeviceGetHandleByUUID", error.value) from error

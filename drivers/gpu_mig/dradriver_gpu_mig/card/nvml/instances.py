@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import pynvml
 
-from dradriver_gpu_mig.card.nvml.discovery import Handle, text
-from dradriver_gpu_mig.card.nvml.return_codes import known
+from dradriver_gpu_mig.card.nvml.discovery import Handle, decode_text
+from dradriver_gpu_mig.card.nvml.return_codes import call_or_default
 from dradriver_gpu_mig.card.values import ComputeInstance, GpuInstance, MigDevice, Placement, Profile
 
 __all__ = [
@@ -24,25 +24,25 @@ InstanceHandle: TypeAlias = pynvml.c_nvmlGpuInstance_t
 
 
 def read_gpu_instances(handle: Handle, profiles: tuple[Profile, ...]) -> tuple[GpuInstance, ...]:
-    """Return the existing GPU instances, by ID. NVML lists them only by profile."""
+    """Return the existing GPU instances, sorted by ID. NVML lists instances only by profile."""
     found: list[GpuInstance] = []
     for profile in profiles:
         buffer, count = (pynvml.c_nvmlGpuInstance_t * profile.max_instances)(), c_uint(profile.max_instances)
         try:
             pynvml.nvmlDeviceGetGpuInstances(handle, profile.id, buffer, byref(count))
         except pynvml.NVMLError_NotSupported:
-            if _is_divided(handle):
-                raise  # MIG is on, so that is not the reason
+            if _is_mig_enabled(handle):
+                raise  # MIG is on, so the error has another reason
             return ()
-        found += map(_gpu_instance, buffer[: count.value])
+        found += map(_read_gpu_instance, buffer[: count.value])
     return tuple(sorted(found, key=lambda each: each.id))
 
 
 def read_compute_instances(instance: InstanceHandle) -> tuple[ComputeInstance, ...]:
-    """Return the compute instances of a GPU instance, by ID."""
+    """Return the compute instances of a GPU instance, sorted by ID."""
     found: list[ComputeInstance] = []
-    for profile, slices, most in _compute_profiles(instance):
-        buffer, count = (pynvml.c_nvmlComputeInstance_t * most)(), c_uint(most)
+    for profile, slices, limit in _read_compute_profiles(instance):
+        buffer, count = (pynvml.c_nvmlComputeInstance_t * limit)(), c_uint(limit)
         pynvml.nvmlGpuInstanceGetComputeInstances(instance, profile, buffer, byref(count))
         infos = map(pynvml.nvmlComputeInstanceGetInfo, buffer[: count.value])
         found += (ComputeInstance(info.id, slices) for info in infos)
@@ -50,60 +50,62 @@ def read_compute_instances(instance: InstanceHandle) -> tuple[ComputeInstance, .
 
 
 def read_mig_devices(handle: Handle) -> tuple[MigDevice, ...]:
-    """Return the MIG devices of a GPU, by instance."""
+    """Return the MIG devices of a GPU, sorted by instance."""
     found: list[MigDevice] = []
-    for index in range(known(lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle), 0)):
+    for index in range(call_or_default(lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle), 0)):
         # Indices have gaps, and a device may be destroyed while it is read.
         with suppress(pynvml.NVMLError_NotFound, pynvml.NVMLError_InvalidArgument):
-            found.append(_mig_device(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
+            found.append(_read_mig_device(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
     return tuple(sorted(found, key=lambda each: (each.gpu_instance, each.compute_instance)))
 
 
 def create_gpu_instance(handle: Handle, profile: int, placement: Placement) -> GpuInstance:
-    """Create a GPU instance at a place."""
-    place = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
-    return _gpu_instance(pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, profile, byref(place)))
+    """Create a GPU instance at a placement."""
+    nvml_placement = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
+    return _read_gpu_instance(
+        pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, profile, byref(nvml_placement))
+    )
 
 
 def create_compute_instance(instance: InstanceHandle, slices: int) -> MigDevice:
     """Create the compute instance that uses all `slices` of a GPU instance."""
-    profile = next((profile for profile, count, _ in _compute_profiles(instance) if count == slices), None)
+    profile = next((profile for profile, count, _ in _read_compute_profiles(instance) if count == slices), None)
     if profile is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     info = pynvml.nvmlComputeInstanceGetInfo(pynvml.nvmlGpuInstanceCreateComputeInstance(instance, profile))
-    # The UUID is read by the device's own handle. Listing all MIG devices takes seconds on a busy node.
+    # The device's own handle gives the UUID. Listing all MIG devices would take seconds on a busy node.
     gpu_instance = pynvml.nvmlGpuInstanceGetInfo(info.gpuInstance).id
-    return MigDevice(text(pynvml.nvmlDeviceGetUUID(info.device)), gpu_instance, info.id)
+    return MigDevice(decode_text(pynvml.nvmlDeviceGetUUID(info.device)), gpu_instance, info.id)
 
 
-def _is_divided(handle: Handle) -> bool:
+def _is_mig_enabled(handle: Handle) -> bool:
     """Return whether MIG is on; False for a GPU that does not support MIG."""
-    modes: list[int] | None = known(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
+    modes: list[int] | None = call_or_default(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
     return modes is not None and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
 
 
-def _gpu_instance(instance: InstanceHandle) -> GpuInstance:
+def _read_gpu_instance(instance: InstanceHandle) -> GpuInstance:
     info = pynvml.nvmlGpuInstanceGetInfo(instance)
     return GpuInstance(info.id, info.profileId, Placement(info.placement.start, info.placement.size))
 
 
-def _mig_device(handle: Handle) -> MigDevice:
+def _read_mig_device(handle: Handle) -> MigDevice:
     return MigDevice(
-        text(pynvml.nvmlDeviceGetUUID(handle)),
+        decode_text(pynvml.nvmlDeviceGetUUID(handle)),
         pynvml.nvmlDeviceGetGpuInstanceId(handle),
         pynvml.nvmlDeviceGetComputeInstanceId(handle),
     )
 
 
-def _compute_profiles(instance: InstanceHandle) -> Iterator[tuple[int, int, int]]:
-    """Yield ID, slices and largest count of each profile of compute instances in a GPU instance."""
+def _read_compute_profiles(instance: InstanceHandle) -> Iterator[tuple[int, int, int]]:
+    """Yield the ID, slices and maximum count of each compute instance profile of a GPU instance."""
     for slot in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
         with suppress(pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):
-            info = _compute_profile(instance, slot)
+            info = _read_compute_profile(instance, slot)
             yield info.id, info.sliceCount, info.instanceCount
 
 
-def _compute_profile(
+def _read_compute_profile(
     instance: InstanceHandle, slot: int
 ) -> pynvml.c_nvmlComputeInstanceProfileInfo_v2_t | pynvml.c_nvmlComputeInstanceProfileInfo_t:
     engines = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED

@@ -8,33 +8,38 @@ from typing import Final
 from dradriver_gpu_mig.card.errors import LibraryNotFoundError
 from dradriver_gpu_mig.host.ldcache import find_libraries
 
-__all__ = ["NAME", "find_library", "load_library"]
+__all__ = ["LIBRARY_NAME", "find_library", "load_library"]
 
-NAME: Final = "libnvidia-ml.so.1"
+LIBRARY_NAME: Final = "libnvidia-ml.so.1"
 
 
 def find_library(driver_root: Path) -> Path | None:
-    """Return the library of the driver below a root, or None. Blocking.
+    """Return the library of the driver that is installed below a root, or None. Blocking.
 
-    `pynvml` searches only where the dynamic linker does. A driver that a container installs has its files below
-    `/run/nvidia/driver`, which the linker does not know.
+    `pynvml` searches only the folders of the dynamic linker. If a container installs the driver, the files are
+    below `/run/nvidia/driver`, which the linker does not search.
+
+    Args:
+        driver_root: folder below which the driver is installed, as this process sees it.
     """
-    return next(iter(find_libraries(driver_root, NAME)), None)
+    return next(iter(find_libraries(driver_root, LIBRARY_NAME)), None)
 
 
 def load_library(library: Path | None) -> None:
-    """Load the library. `pynvml` then uses it, because the linker knows it by its soname. Blocking.
+    """Load the library. `pynvml` then uses this library, because the linker finds it by its soname. Blocking.
 
-    A library that this process loaded before stays: a process has one NVML.
+    If this process has already loaded a library, that library stays in use: a process has only one NVML.
 
     Args:
-        library: the file; None: the one that the linker finds.
+        library: path of the library; None: the library that the linker finds.
 
     Raises:
-        LibraryNotFoundError: it cannot be loaded.
+        LibraryNotFoundError: the library cannot be loaded.
     """
     try:
-        ctypes.CDLL(NAME if library is None else os.fspath(library))
+        ctypes.CDLL(LIBRARY_NAME if library is None else os.fspath(library))
     except OSError as error:
-        hint = "is the driver of NVIDIA installed on this node?"
-        raise LibraryNotFoundError(f"{library or NAME} can't be loaded, {hint} ({error})", code=12) from error
+        raise LibraryNotFoundError(
+            f"{library or LIBRARY_NAME} cannot be loaded ({error}): check that NVIDIA's driver is installed",
+            code=12,
+        ) from error

@@ -10,13 +10,16 @@ import msgspec
 
 from dradriver_gpu_mig.card.values import Engines, Placement, Profile
 
-__all__ = ["CATALOG", "CardModel", "CardProfile"]
+__all__ = ["CATALOG", "GpuModel", "ModelProfile"]
 
 MIB: Final = 1 << 20
 
 
-class CardProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """One profile of a card. The head of `cards.toml` explains the fields that `Profile` does not have."""
+class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """One profile of a card.
+
+    The comment at the top of `cards.toml` explains the fields that `Profile` does not have.
+    """
 
     slot: int
     id: int
@@ -29,11 +32,11 @@ class CardProfile(msgspec.Struct, frozen=True, kw_only=True):
     encoders: int
     jpeg_engines: int
     ofa_engines: int
-    most: int
+    max_instances: int
     size: int
     starts: list[int]
 
-    def profile(self) -> Profile:
+    def to_profile(self) -> Profile:
         """Return the profile as hardware reports it."""
         return Profile(
             id=self.id,
@@ -48,12 +51,12 @@ class CardProfile(msgspec.Struct, frozen=True, kw_only=True):
                 self.jpeg_engines,
                 self.ofa_engines,
             ),
-            max_instances=self.most,
+            max_instances=self.max_instances,
             placements=tuple(Placement(start, self.size) for start in self.starts),
         )
 
 
-class CardModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class GpuModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A card that can be simulated."""
 
     name: str
@@ -64,19 +67,19 @@ class CardModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     memory: int
     compute_slices: int
     memory_slices: int
-    reset: bool
-    profiles: list[CardProfile]
+    mig_needs_reset: bool
+    profiles: list[ModelProfile]
 
     @cached_property
-    def by_id(self) -> Mapping[int, CardProfile]:
+    def profiles_by_id(self) -> Mapping[int, ModelProfile]:
         """The card's profiles by profile ID."""
-        return {profile.id: profile for profile in self.profiles}
+        return {to_profile.id: to_profile for to_profile in self.profiles}
 
 
-def _read() -> dict[str, CardModel]:
+def _read_catalog() -> dict[str, GpuModel]:
     text = files(__package__).joinpath("cards.toml").read_text()
-    return msgspec.convert(tomllib.loads(text), dict[str, CardModel])
+    return msgspec.convert(tomllib.loads(text), dict[str, GpuModel])
 
 
-CATALOG: Final[Mapping[str, CardModel]] = _read()
+CATALOG: Final[Mapping[str, GpuModel]] = _read_catalog()
 """All cards by their short name, for example `a100-40`."""

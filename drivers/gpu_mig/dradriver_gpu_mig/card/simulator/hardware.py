@@ -1,4 +1,4 @@
-"""Simulated cards with the interface of real ones."""
+"""Simulated cards with the interface of real cards."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,29 +15,30 @@ from dradriver_gpu_mig.card.errors import (
     InUseError,
     InvalidArgumentError,
     NotSupportedError,
-    error_of,
+    make_error,
 )
-from dradriver_gpu_mig.card.simulator.catalog import CATALOG, CardModel
-from dradriver_gpu_mig.card.simulator.rules import instance_id, obstacle
+from dradriver_gpu_mig.card.hardware import GpuHardware
+from dradriver_gpu_mig.card.simulator.catalog import CATALOG, GpuModel
+from dradriver_gpu_mig.card.simulator.rules import assign_instance_id, find_obstacle
 from dradriver_gpu_mig.card.simulator.state import (
+    GpuMemoryStore,
+    GpuNodeState,
     GpuState,
+    GpuStore,
     InstanceState,
-    MemoryStore,
-    NodeState,
     ProcessState,
-    Store,
 )
 from dradriver_gpu_mig.card.simulator.views import (
-    apply_pending,
-    find_card,
+    add_event,
+    apply_pending_mig_mode,
+    find_gpu,
     find_instance,
-    gpu_instance_of,
-    gpu_of,
-    mig_device_of,
-    new_gpu,
-    require_mig,
-    stable_uuid,
-    tell,
+    make_gpu,
+    make_uuid,
+    require_mig_enabled,
+    to_gpu,
+    to_gpu_instance,
+    to_mig_device,
 )
 from dradriver_gpu_mig.card.values import (
     ComputeInstance,
@@ -55,29 +56,34 @@ from dradriver_gpu_mig.card.values import (
     TimeSlice,
 )
 
-__all__ = ["Hook", "SimulatedHardware"]
+__all__ = ["Hook", "SimulatedGpus"]
 
 Moment: TypeAlias = Literal["before", "after"]
 Hook: TypeAlias = Callable[[str, Moment], None]
-"""Called with the name of each call before and after it takes effect. An exception becomes the call's error."""
+"""Called before and after each call takes effect, with the call's name.
+
+If it raises an exception, the call fails with this exception.
+"""
 
 _NOT_FOUND: Final = 6
-_LOOK: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 """Seconds between two reads of the events, which can come from another process."""
 
 
-def _pass(_call: str, _moment: Moment) -> None:
-    """Cause no fault."""
+def _inject_nothing(_call: str, _moment: Moment) -> None:
+    """Default hook: does nothing."""
 
 
-class SimulatedHardware:
+class SimulatedGpus(GpuHardware):
     """GPUs of the catalog.
 
     Args:
-        models: for each GPU one name of the catalog. Content of the store takes precedence.
-        store: holds the state. A `FileStore` outlives the process and is shared with other processes.
-        node: makes UUIDs distinct between nodes. The same node always has the same UUIDs.
-        mig: whether MIG is on at first, if the card supports it.
+        models: the model of each GPU, as a name in the catalog. If the store already contains GPUs, these are
+            used instead.
+        store: holds the state. A `GpuFileStore` outlives the process and is shared with other processes.
+        node: name of the node. The UUIDs are made from it, so they differ between nodes and never change on one
+            node.
+        mig: whether cards that support MIG start with MIG on.
         hook: injects faults in tests.
     """
 
@@ -85,217 +91,246 @@ class SimulatedHardware:
         self,
         models: Sequence[str] = ("a100-40",),
         *,
-        store: Store | None = None,
+        store: GpuStore | None = None,
         node: str = "node",
         mig: bool = True,
-        hook: Hook = _pass,
+        hook: Hook = _inject_nothing,
     ) -> None:
         self.hook = hook
-        self._store = store or MemoryStore()
-        self._new = [
-            new_gpu(model, f"GPU-{stable_uuid(f'{node}/{index}')}", mig=mig)
+        self._store = store or GpuMemoryStore()
+        self._initial_gpus = [
+            make_gpu(model, f"GPU-{make_uuid(f'{node}/{index}')}", mig=mig)
             for index, model in enumerate(models)
         ]
-        self._heard: int | None = None
+        self._last_event: int | None = None
 
     def open(self) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._call("open") as state:
-            self._heard = state.told
+            self._last_event = state.event_count
 
     def close(self) -> None:
-        """See `Hardware`."""
-        self._heard = None
+        """See `GpuHardware`."""
+        self._last_event = None
 
     def system(self) -> System:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._call("system"):
             return System("580.82.07", "13.0")
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._call("gpus") as state:
             return tuple(
-                gpu_of(index, gpu, len(state.gpus))
+                to_gpu(index, gpu, len(state.gpus))
                 for index, gpu in enumerate(state.gpus)
-                if not (gpu.lost or gpu.gone or gpu.refusal)
+                if not (gpu.lost or gpu.removed or gpu.error_code)
             )
 
     def gpu(self, gpu: str) -> Gpu:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("gpu", gpu) as (state, card, _):
-            return gpu_of(state.gpus.index(card), card, len(state.gpus))
+            return to_gpu(state.gpus.index(card), card, len(state.gpus))
 
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("profiles", gpu) as (_, card, model):
-            found = [profile.profile() for profile in model.profiles]
-            found.sort(key=lambda each: (each.memory_slices, each.slices, -each.max_instances))
-            return tuple(replace(each, placements=()) if each.id in card.placeless else each for each in found)
+            profiles = [profile.to_profile() for profile in model.profiles]
+            profiles.sort(key=lambda each: (each.memory_slices, each.slices, -each.max_instances))
+            return tuple(
+                replace(each, placements=()) if each.id in card.placement_errors else each for each in profiles
+            )
 
     def gpu_instances(self, gpu: str) -> tuple[GpuInstance, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("gpu_instances", gpu) as (_, card, model):
             return tuple(
-                gpu_instance_of(model, number, card.instances[number]) for number in sorted(card.instances)
+                to_gpu_instance(model, number, card.instances[number]) for number in sorted(card.instances)
             )
 
     def compute_instances(self, gpu: str, gpu_instance: int) -> tuple[ComputeInstance, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("compute_instances", gpu) as (_, card, _):
             compute = find_instance(card, gpu_instance).compute
             return tuple(ComputeInstance(number, slices) for number, slices in sorted(compute.items()))
 
     def mig_devices(self, gpu: str) -> tuple[MigDevice, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("mig_devices", gpu) as (_, card, _):
             return tuple(
-                mig_device_of(gpu, number, compute)
+                to_mig_device(gpu, number, compute)
                 for number, instance in sorted(card.instances.items())
                 for compute in sorted(instance.compute)
             )
 
     def create_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("create_gpu_instance", gpu) as (state, card, model):
-            require_mig(card)
-            profile = model.by_id.get(profile_id)
+            require_mig_enabled(card)
+            profile = model.profiles_by_id.get(profile_id)
             if profile is None:
                 raise NotSupportedError(f"{gpu} has no profile {profile_id}")
             if placement.size != profile.size or placement.start not in profile.starts:
-                raise InvalidArgumentError(f"profile {profile.name} of {gpu} can't lie at {placement}")
+                raise InvalidArgumentError(f"profile {profile.name} of {gpu} has no placement {placement}")
             new = InstanceState(profile_id, placement.start)
-            if why := obstacle(model, card.instances.values(), new):
-                raise InsufficientResourcesError(f"profile {profile.name} at {placement.start} of {gpu}: {why}")
-            number = instance_id(model, new)
+            if reason := find_obstacle(model, card.instances.values(), new):
+                raise InsufficientResourcesError(
+                    f"profile {profile.name} at {placement.start} of {gpu}: {reason}"
+                )
+            number = assign_instance_id(model, new)
             card.instances[number] = new
-            tell(state, EventKind.MIG_CHANGED, gpu)
-            return gpu_instance_of(model, number, new)
+            add_event(state, EventKind.MIG_CHANGED, gpu)
+            return to_gpu_instance(model, number, new)
 
     def create_compute_instance(self, gpu: str, gpu_instance: int) -> MigDevice:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("create_compute_instance", gpu) as (state, card, model):
             instance = find_instance(card, gpu_instance)
             if instance.compute:
                 raise InsufficientResourcesError(f"GPU instance {gpu_instance} of {gpu} has a compute instance")
-            instance.compute[0] = model.by_id[instance.profile].slices
-            tell(state, EventKind.MIG_CHANGED, gpu)
-            return mig_device_of(gpu, gpu_instance, 0)
+            instance.compute[0] = model.profiles_by_id[instance.profile].slices
+            add_event(state, EventKind.MIG_CHANGED, gpu)
+            return to_mig_device(gpu, gpu_instance, 0)
 
     def destroy_compute_instance(self, gpu: str, gpu_instance: int, compute_instance: int) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("destroy_compute_instance", gpu) as (state, card, _):
             instance = find_instance(card, gpu_instance)
             name = f"compute instance {compute_instance} of GPU instance {gpu_instance} of {gpu}"
             if compute_instance not in instance.compute:
-                raise InstanceNotFoundError(f"there is no {name}")
+                raise InstanceNotFoundError(f"{name} does not exist")
             users = (each for each in card.processes if each.gpu_instance == gpu_instance)
             if any(user.compute_instance == compute_instance for user in users):
                 raise InUseError(f"a process uses {name}")
             del instance.compute[compute_instance]
-            tell(state, EventKind.MIG_CHANGED, gpu)
+            add_event(state, EventKind.MIG_CHANGED, gpu)
 
     def destroy_gpu_instance(self, gpu: str, gpu_instance: int) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("destroy_gpu_instance", gpu) as (state, card, _):
             if find_instance(card, gpu_instance).compute:
-                raise InUseError(f"a compute instance lives in GPU instance {gpu_instance} of {gpu}")
+                raise InUseError(f"GPU instance {gpu_instance} of {gpu} contains a compute instance")
             del card.instances[gpu_instance]
-            tell(state, EventKind.MIG_CHANGED, gpu)
+            add_event(state, EventKind.MIG_CHANGED, gpu)
 
     def set_mig_mode(self, gpu: str, *, enabled: bool) -> MigMode:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("set_mig_mode", gpu) as (state, card, model):
             if not model.profiles:
-                raise NotSupportedError(f"{gpu} can't be divided")
+                raise NotSupportedError(f"{gpu} does not support MIG")
             if card.processes:
                 raise InUseError(f"a process uses {gpu}")
             card.pending = enabled
-            if not model.reset and card.mig != enabled:
-                apply_pending(card)
-                tell(state, EventKind.MIG_CHANGED, gpu)
+            if not model.mig_needs_reset and card.mig != enabled:
+                apply_pending_mig_mode(card)
+                add_event(state, EventKind.MIG_CHANGED, gpu)
             return MigMode(card.mig, card.pending)
 
     def compute_mode(self, gpu: str) -> ComputeMode:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("compute_mode", gpu) as (_, card, _):
             return ComputeMode(card.compute_mode)
 
     def set_compute_mode(self, gpu: str, mode: ComputeMode) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("set_compute_mode", gpu) as (_, card, _):
             if card.mig:
-                raise NotSupportedError(f"{gpu} is divided, so its compute mode can't be set")
+                raise NotSupportedError(f"{gpu}: the compute mode cannot be set while MIG is on")
             card.compute_mode = mode.value
 
     def set_time_slice(self, gpu: str, time_slice: TimeSlice) -> None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("set_time_slice", gpu) as (_, card, _):
             card.time_slice = time_slice.value
 
     def processes(self, gpu: str) -> tuple[Process, ...]:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("processes", gpu) as (_, card, _):
-            found = (
+            profiles = (
                 Process(each.pid, each.memory, each.gpu_instance, each.compute_instance)
                 for each in card.processes
             )
-            return tuple(sorted(found, key=lambda process: process.pid))
+            return tuple(sorted(profiles, key=lambda process: process.pid))
 
     def needs_reset(self, gpu: str) -> bool | None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         with self._gpu_call("needs_reset", gpu) as (_, card, _):
             return card.needs_reset
 
     def wait_event(self, timeout: float) -> Event | None:
-        """See `Hardware`."""
+        """See `GpuHardware`."""
         end = time.monotonic() + timeout
         while True:
             with self._store.change() as state:
-                for told in state.events:
-                    if self._heard is not None and told.number > self._heard:
-                        self._heard = told.number
-                        return Event(told.kind, told.gpu, told.xid, told.gpu_instance, told.compute_instance)
+                for event in state.events:
+                    if self._last_event is not None and event.number > self._last_event:
+                        self._last_event = event.number
+                        return Event(
+                            event.kind, event.gpu, event.xid, event.gpu_instance, event.compute_instance
+                        )
             left = end - time.monotonic()
             if left <= 0:
                 return None
-            time.sleep(min(_LOOK, left))
+            time.sleep(min(_POLL_SECONDS, left))
 
     # Changes of the hardware, for tests and demonstrations.
 
     def lose(self, gpu: str) -> None:
-        """Make the GPU fall off the bus."""
+        """Make the GPU fall off the bus.
+
+        Args:
+            gpu: UUID of the GPU.
+        """
         with self._store.change() as state:
-            find_card(state, gpu).lost = True
-            tell(state, EventKind.GPU_LOST, gpu)
+            find_gpu(state, gpu).lost = True
+            add_event(state, EventKind.GPU_LOST, gpu)
 
     def remove(self, gpu: str) -> None:
-        """Remove the GPU: it is not listed, and its UUID is not found."""
-        with self._store.change() as state:
-            find_card(state, gpu).gone = True
+        """Remove the GPU: it is not listed, and its UUID is not found.
 
-    def refuse(self, gpu: str, code: int) -> None:
-        """Make every call for the GPU fail with a code of NVML; 0: calls work again."""
+        Args:
+            gpu: UUID of the GPU.
+        """
         with self._store.change() as state:
-            find_card(state, gpu).refusal = code
+            find_gpu(state, gpu).removed = True
 
-    def refuse_placements(self, gpu: str, profile: int, code: int) -> None:
-        """Make reading the placements of a profile fail; code 0: it works again."""
+    def fail_calls(self, gpu: str, code: int) -> None:
+        """Make every call for the GPU fail with a return code of NVML; 0 makes calls work again.
+
+        Args:
+            gpu: UUID of the GPU.
+            code: return code of NVML (`nvmlReturn_t`).
+        """
         with self._store.change() as state:
-            card = find_card(state, gpu)
-            card.placeless = {profile: code} if code else {}
+            find_gpu(state, gpu).error_code = code
+
+    def fail_placements(self, gpu: str, profile: int, code: int) -> None:
+        """Make reading the placements of a profile fail. With code 0, reading works again for all profiles.
+
+        Args:
+            gpu: UUID of the GPU.
+            profile: ID of the profile.
+            code: return code of NVML (`nvmlReturn_t`).
+        """
+        with self._store.change() as state:
+            card = find_gpu(state, gpu)
+            card.placement_errors = {profile: code} if code else {}
 
     def reset(self, gpu: str) -> None:
-        """Reset the GPU: it is back in its pending MIG mode, without instances."""
-        with self._store.change() as state:
-            card = find_card(state, gpu)
-            card.lost, card.needs_reset, card.compute_mode, card.time_slice = False, False, 0, 0
-            card.gone, card.refusal = False, 0
-            card.processes = []
-            apply_pending(card)
-            tell(state, EventKind.MIG_CHANGED, gpu)
+        """Reset the GPU: it switches to its pending MIG mode and loses all instances.
 
-    def fail(
+        Args:
+            gpu: UUID of the GPU.
+        """
+        with self._store.change() as state:
+            card = find_gpu(state, gpu)
+            card.lost, card.needs_reset, card.compute_mode, card.time_slice = False, False, 0, 0
+            card.removed, card.error_code = False, 0
+            card.processes = []
+            apply_pending_mig_mode(card)
+            add_event(state, EventKind.MIG_CHANGED, gpu)
+
+    def report_error(
         self,
         gpu: str,
         kind: EventKind,
@@ -304,43 +339,60 @@ class SimulatedHardware:
         gpu_instance: int | None = None,
         needs_reset: bool = False,
     ) -> None:
-        """Report an error of the GPU or of one instance of it. The GPU may then need a reset."""
-        with self._store.change() as state:
-            find_card(state, gpu).needs_reset |= needs_reset
-            compute = None if gpu_instance is None else 0
-            tell(state, kind, gpu, xid, gpu_instance, compute)
+        """Report an error of the GPU or of one of its instances. The GPU may then need a reset.
 
-    def use(self, gpu: str, processes: Iterable[Process]) -> None:
-        """Set the processes that use the GPU."""
+        Args:
+            gpu: UUID of the GPU.
+            kind: kind of the event.
+            xid: number of the XID; None for other kinds of events.
+            gpu_instance: ID of the affected GPU instance; None: the whole GPU.
+            needs_reset: whether the GPU needs a reset from now on.
+        """
         with self._store.change() as state:
-            find_card(state, gpu).processes = [
+            find_gpu(state, gpu).needs_reset |= needs_reset
+            compute = None if gpu_instance is None else 0
+            add_event(state, kind, gpu, xid, gpu_instance, compute)
+
+    def set_processes(self, gpu: str, processes: Iterable[Process]) -> None:
+        """Set the processes that use the GPU.
+
+        Args:
+            gpu: UUID of the GPU.
+            processes: all processes of the GPU and its instances.
+        """
+        with self._store.change() as state:
+            find_gpu(state, gpu).processes = [
                 ProcessState(each.pid, each.memory, each.gpu_instance, each.compute_instance)
                 for each in processes
             ]
 
     def time_slice(self, gpu: str) -> TimeSlice:
-        """Return the time slice of the GPU."""
+        """Return the time slice of the GPU.
+
+        Args:
+            gpu: UUID of the GPU.
+        """
         with self._store.change() as state:
-            return TimeSlice(find_card(state, gpu).time_slice)
+            return TimeSlice(find_gpu(state, gpu).time_slice)
 
     @contextmanager
-    def _call(self, name: str) -> Iterator[NodeState]:
-        if name != "open" and self._heard is None:
-            raise DriverNotLoadedError("the hardware was not opened", name, 1)
+    def _call(self, name: str) -> Iterator[GpuNodeState]:
+        if name != "open" and self._last_event is None:
+            raise DriverNotLoadedError("the hardware is not open", name, 1)
         self.hook(name, "before")
         with self._store.change() as state:
-            state.gpus = state.gpus or self._new
+            state.gpus = state.gpus or self._initial_gpus
             yield state
         self.hook(name, "after")
 
     @contextmanager
-    def _gpu_call(self, name: str, gpu: str) -> Iterator[tuple[NodeState, GpuState, CardModel]]:
+    def _gpu_call(self, name: str, gpu: str) -> Iterator[tuple[GpuNodeState, GpuState, GpuModel]]:
         with self._call(name) as state:
-            card = find_card(state, gpu)
-            if card.gone or card.refusal == _NOT_FOUND:
-                raise GpuNotFoundError(f"there is no GPU {gpu}", name, 6)
+            card = find_gpu(state, gpu)
+            if card.removed or card.error_code == _NOT_FOUND:
+                raise GpuNotFoundError(f"GPU {gpu} does not exist", name, 6)
             if card.lost:
                 raise GpuLostError(f"{gpu} is lost", name, 15)
-            if card.refusal:
-                raise error_of(card.refusal, f"{name} of {gpu}", "an error of the simulator")
+            if card.error_code:
+                raise make_error(card.error_code, f"{name} of {gpu}", "an error of the simulator")
             yield state, card, CATALOG[card.model]

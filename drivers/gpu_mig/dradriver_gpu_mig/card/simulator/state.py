@@ -9,19 +9,19 @@ from dradriver.testing import SimulatedState, StateInFile, StateInMemory
 from dradriver_gpu_mig.card.values import EventKind
 
 __all__ = [
-    "FileStore",
+    "GpuFileStore",
+    "GpuMemoryStore",
+    "GpuNodeState",
     "GpuState",
+    "GpuStore",
     "InstanceState",
-    "MemoryStore",
-    "NodeState",
+    "NumberedEvent",
     "ProcessState",
-    "Store",
-    "Told",
 ]
 
 
 class InstanceState(msgspec.Struct):
-    """A GPU instance, with the slices of each of its compute instances by ID."""
+    """A GPU instance, and the slices of each of its compute instances by compute instance ID."""
 
     profile: int
     start: int
@@ -37,14 +37,16 @@ class ProcessState(msgspec.Struct, frozen=True):
     compute_instance: int | None = None
 
 
-class GpuState(msgspec.Struct):
+class GpuState(
+    msgspec.Struct, rename={"removed": "gone", "error_code": "refusal", "placement_errors": "placeless"}
+):
     """One simulated GPU.
 
     Attributes:
-        lost: it fell off the bus.
-        gone: it was removed, and NVML no longer knows it.
-        refusal: error of every call for it (`nvmlReturn_t`); 0: calls work.
-        placeless: errors for profiles whose placements cannot be read, by profile ID.
+        lost: whether the GPU fell off the bus.
+        removed: whether the GPU was removed, so that NVML no longer knows it.
+        error_code: error of every call for the GPU (`nvmlReturn_t`); 0: calls work.
+        placement_errors: by profile ID, the error for each profile whose placements cannot be read.
     """
 
     model: str
@@ -52,9 +54,9 @@ class GpuState(msgspec.Struct):
     mig: bool = False
     pending: bool = False
     lost: bool = False
-    gone: bool = False
-    refusal: int = 0
-    placeless: dict[int, int] = {}
+    removed: bool = False
+    error_code: int = 0
+    placement_errors: dict[int, int] = {}
     needs_reset: bool = False
     compute_mode: int = 0
     time_slice: int = 0
@@ -62,7 +64,7 @@ class GpuState(msgspec.Struct):
     processes: list[ProcessState] = []
 
 
-class Told(msgspec.Struct, frozen=True):
+class NumberedEvent(msgspec.Struct, frozen=True):
     """An event with its sequence number on this node."""
 
     number: int
@@ -73,27 +75,27 @@ class Told(msgspec.Struct, frozen=True):
     compute_instance: int | None = None
 
 
-class NodeState(msgspec.Struct):
-    """All simulated GPUs of a node, and their last events."""
+class GpuNodeState(msgspec.Struct, rename={"event_count": "told"}):
+    """All simulated GPUs of a node, their last events, and the number of events so far."""
 
     gpus: list[GpuState] = []
-    events: list[Told] = []
-    told: int = 0
+    events: list[NumberedEvent] = []
+    event_count: int = 0
 
 
-Store: TypeAlias = SimulatedState[NodeState]
+GpuStore: TypeAlias = SimulatedState[GpuNodeState]
 """Holds the state of a node's GPUs."""
 
 
-class MemoryStore(StateInMemory[NodeState]):
-    """State that is lost with the process."""
+class GpuMemoryStore(StateInMemory[GpuNodeState]):
+    """State in memory, which is lost when the process ends."""
 
     def __init__(self) -> None:
-        super().__init__(NodeState)
+        super().__init__(GpuNodeState)
 
 
-class FileStore(StateInFile[NodeState]):
-    """State that outlives the process and that several processes share."""
+class GpuFileStore(StateInFile[GpuNodeState]):
+    """State in a file, which outlives the process and which several processes can share."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(NodeState, path)
+        super().__init__(GpuNodeState, path)

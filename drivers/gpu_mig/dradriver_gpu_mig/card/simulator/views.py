@@ -4,51 +4,51 @@ import uuid
 from typing import Final
 
 from dradriver_gpu_mig.card.errors import GpuNotFoundError, InstanceNotFoundError, NotSupportedError
-from dradriver_gpu_mig.card.simulator.catalog import CATALOG, MIB, CardModel
-from dradriver_gpu_mig.card.simulator.state import GpuState, InstanceState, NodeState, Told
+from dradriver_gpu_mig.card.simulator.catalog import CATALOG, MIB, GpuModel
+from dradriver_gpu_mig.card.simulator.state import GpuNodeState, GpuState, InstanceState, NumberedEvent
 from dradriver_gpu_mig.card.values import EventKind, Gpu, GpuInstance, MigDevice, MigMode, Placement
 
 __all__ = [
-    "apply_pending",
-    "find_card",
+    "add_event",
+    "apply_pending_mig_mode",
+    "find_gpu",
     "find_instance",
-    "gpu_instance_of",
-    "gpu_of",
-    "mig_device_of",
-    "new_gpu",
-    "require_mig",
-    "stable_uuid",
-    "tell",
+    "make_gpu",
+    "make_uuid",
+    "require_mig_enabled",
+    "to_gpu",
+    "to_gpu_instance",
+    "to_mig_device",
 ]
 
 _NAMESPACE: Final = uuid.UUID("0d5f2e0a-59a3-5a0e-9a43-6a2b7d1c6e11")
 _KEPT_EVENTS: Final = 256
 
 
-def stable_uuid(words: str) -> uuid.UUID:
-    """Return the same UUID for the same words."""
-    return uuid.uuid5(_NAMESPACE, words)
+def make_uuid(name: str) -> uuid.UUID:
+    """Return a UUID that is made from a name. The same name always gives the same UUID."""
+    return uuid.uuid5(_NAMESPACE, name)
 
 
-def new_gpu(model: str, uuid: str, *, mig: bool) -> GpuState:
-    """Return a GPU in its first state. MIG is on only if the model supports it."""
-    divided = mig and bool(CATALOG[model].profiles)
-    return GpuState(model, uuid, mig=divided, pending=divided)
+def make_gpu(model: str, uuid: str, *, mig: bool) -> GpuState:
+    """Return a GPU in its initial state. MIG is on only if the model supports it."""
+    mig_enabled = mig and bool(CATALOG[model].profiles)
+    return GpuState(model, uuid, mig=mig_enabled, pending=mig_enabled)
 
 
-def find_card(state: NodeState, gpu: str) -> GpuState:
+def find_gpu(state: GpuNodeState, gpu: str) -> GpuState:
     """Return the GPU with a UUID.
 
     Raises:
-        GpuNotFoundError: there is none.
+        GpuNotFoundError: no GPU has this UUID.
     """
     for card in state.gpus:
         if card.uuid == gpu:
             return card
-    raise GpuNotFoundError(f"there is no GPU {gpu}", code=6)
+    raise GpuNotFoundError(f"GPU {gpu} does not exist", code=6)
 
 
-def require_mig(card: GpuState) -> None:
+def require_mig_enabled(card: GpuState) -> None:
     """Check that MIG is on.
 
     Raises:
@@ -62,20 +62,20 @@ def find_instance(card: GpuState, number: int) -> InstanceState:
     """Return the GPU instance with an ID.
 
     Raises:
-        InstanceNotFoundError: there is none.
+        InstanceNotFoundError: no GPU instance has this ID.
     """
     if number not in card.instances:
-        raise InstanceNotFoundError(f"there is no GPU instance {number} on {card.uuid}")
+        raise InstanceNotFoundError(f"GPU instance {number} of {card.uuid} does not exist")
     return card.instances[number]
 
 
-def apply_pending(card: GpuState) -> None:
+def apply_pending_mig_mode(card: GpuState) -> None:
     """Switch to the pending MIG mode. All instances are lost."""
     card.mig, card.instances = card.pending, {}
 
 
-def tell(
-    state: NodeState,
+def add_event(
+    state: GpuNodeState,
     kind: EventKind,
     gpu: str,
     xid: int | None = None,
@@ -83,12 +83,12 @@ def tell(
     compute_instance: int | None = None,
 ) -> None:
     """Add an event. Only the last 256 events are kept."""
-    state.told += 1
-    told = Told(state.told, kind, gpu, xid, gpu_instance, compute_instance)
-    state.events = [*state.events, told][-_KEPT_EVENTS:]
+    state.event_count += 1
+    event = NumberedEvent(state.event_count, kind, gpu, xid, gpu_instance, compute_instance)
+    state.events = [*state.events, event][-_KEPT_EVENTS:]
 
 
-def gpu_of(index: int, card: GpuState, count: int) -> Gpu:
+def to_gpu(index: int, card: GpuState, count: int) -> Gpu:
     """Return a GPU as hardware reports it. The first half of all GPUs is on the first of two sockets."""
     model, bus = CATALOG[card.model], 7 + 8 * index
     return Gpu(
@@ -107,13 +107,13 @@ def gpu_of(index: int, card: GpuState, count: int) -> Gpu:
     )
 
 
-def gpu_instance_of(model: CardModel, number: int, instance: InstanceState) -> GpuInstance:
+def to_gpu_instance(model: GpuModel, number: int, instance: InstanceState) -> GpuInstance:
     """Return a GPU instance as hardware reports it."""
-    size = model.by_id[instance.profile].size
+    size = model.profiles_by_id[instance.profile].size
     return GpuInstance(number, instance.profile, Placement(instance.start, size))
 
 
-def mig_device_of(gpu: str, gpu_instance: int, compute_instance: int) -> MigDevice:
+def to_mig_device(gpu: str, gpu_instance: int, compute_instance: int) -> MigDevice:
     """Return a MIG device. As on a real card, an instance has the same UUID each time it is created."""
-    name = stable_uuid(f"{gpu}/{gpu_instance}/{compute_instance}")
+    name = make_uuid(f"{gpu}/{gpu_instance}/{compute_instance}")
     return MigDevice(f"MIG-{name}", gpu_instance, compute_instance)

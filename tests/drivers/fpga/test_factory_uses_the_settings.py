@@ -1,0 +1,33 @@
+"""Folders and programs of the settings reach the hardware. Other values keep their defaults."""
+
+from pathlib import Path
+
+from dradriver_fpga.card.real import FpgaHost
+from dradriver_fpga.card.values import CardKind
+from dradriver_fpga.factory import make_host
+from dradriver_fpga.settings import read_settings
+
+SETTINGS = """
+host:
+  firmware: /host/lib/firmware
+  tools:
+    xrtRegion: [/opt/region, "{card}", "{file}"]
+    dflShell: [/opt/shell, "{file}"]
+"""
+
+
+def test_without_settings_the_node_is_as_it_is_by_default() -> None:
+    records = Path("/data/programmed.json")
+    assert make_host(read_settings("").host, Path("/data")) == FpgaHost(records)
+
+
+def test_the_settings_override_the_defaults() -> None:
+    node, default = (
+        make_host(read_settings(SETTINGS).host, Path("/data")),
+        FpgaHost(Path("/data/programmed.json")),
+    )
+    assert node.firmware == Path("/host/lib/firmware")
+    assert node.region_tool == ("/opt/region", "{card}", "{file}")
+    assert node.shell_tools[CardKind.DFL] == ("/opt/shell", "{file}")
+    assert node.shell_tools[CardKind.XRT] == default.shell_tools[CardKind.XRT]
+    assert (node.sysfs, node.dev) == (default.sysfs, default.dev)

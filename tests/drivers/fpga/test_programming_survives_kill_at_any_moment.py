@@ -1,0 +1,25 @@
+"""After kill -9 at any moment of fetching and programming, card, state, CDI specs and bitstreams agree again.
+
+KILLS in the environment says how many rounds (default 4), SEED repeats a run.
+"""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROUNDS = int(os.environ.get("KILLS", "4"))
+SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+
+
+@pytest.mark.timeout(60 + 3 * ROUNDS)
+def test_the_card_has_the_content_of_the_claims_after_every_kill(tmp_path: Path) -> None:
+    print(f"SEED={SEED} KILLS={ROUNDS}")
+    program = (sys.executable, "-m", "tests.drivers.fpga.rounds", str(tmp_path), str(SEED), str(ROUNDS))
+    ended = subprocess.run(program, capture_output=True, text=True, check=False)
+    print(ended.stdout)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    assert f"{ROUNDS} rounds" in ended.stdout
