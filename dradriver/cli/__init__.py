@@ -1,9 +1,9 @@
 """The command `dradriver`: one module or folder for each command, and shared parts.
 
-Law of this package: a command reads options, calls the layers below, and shows the result. It decides nothing
-about devices, claims or pods. Output for people goes to stdout as tables or sentences. Output for programs is a
-JSON or YAML document with stable names. Errors and progress go to stderr. Exit codes: 0 success, 1 failed or
-invalid, 2 wrong usage. A slow import is made by the command that needs it.
+Law of this package: a command reads options, calls the layers below, and shows the result. It must not make
+decisions about devices, claims or pods. Output for people goes to stdout as tables or sentences. Output for
+programs is a JSON or YAML document with stable names. Errors and progress go to stderr. Exit codes: 0 success,
+1 failed or invalid, 2 wrong usage. A slow import must run only in the command that needs it.
 
 Entry:
 
@@ -17,11 +17,12 @@ Commands:
 - `explanation`: `dradriver explain`.
 - `get`: `dradriver get`.
 - `new`: `dradriver new`; `skeleton` holds the files of a new project.
-- `node`: `dradriver node`; `node_folders` finds the files of its drivers.
+- `node`: `dradriver node`; `node_folders` finds the state of its drivers.
 - `run`: `dradriver run`.
+- `scheduler`: `dradriver scheduler`.
 - `selector`: `dradriver cel`.
 - `simulation`: `dradriver simulate`.
-- `up`: `dradriver up`; `supervisor` keeps its driver processes running.
+- `up`: `dradriver up`.
 - `validation`: `dradriver validate`.
 - `webhook`: `dradriver webhook`.
 - `withdraw`: `dradriver withdraw`.
@@ -29,16 +30,17 @@ Commands:
 Shared parts:
 
 - `attempt`: runs the allocator on a world, for `simulate` and `explain`.
+- `embedded_cluster`: an option and driver processes for `up` and `demo`; `supervisor` restarts the processes.
 - `files`: reads objects from files.
 - `partitions`: computes and draws the use of counter sets.
 - `terminal`: tables, documents, errors and progress.
-- `world`: the objects of a cluster, from files or from its API server.
+- `world`: the objects of a cluster, read from files or from the API server.
 """
 
 import signal
 import threading
 
-# During the imports, Ctrl-C would print a traceback. This handler ends the process without one.
+# During the imports, Ctrl-C would print a traceback. This handler ends the process without a traceback.
 _IN_MAIN = threading.current_thread() is threading.main_thread()
 _handler = signal.signal(signal.SIGINT, signal.SIG_DFL) if _IN_MAIN else None
 

@@ -1,9 +1,10 @@
-"""Access of commands to a cluster: shared options, and one event loop for each command."""
+"""Access to a cluster: options, and a client that lives for one command."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import wraps
+from typing import Final, TypeVar, cast
 
 import click
 
@@ -11,8 +12,8 @@ from dradriver.kube import Client
 
 __all__ = ["Access", "cluster_options", "with_client"]
 
-_SECONDS: Final = 5.0
-"""Time limit of one call with its retries. It is short because a person waits."""
+_TIMEOUT_SECONDS: Final = 5.0
+"""Time limit of one call with its retries. It is short because a user waits."""
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -20,30 +21,61 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A cluster and an identity."""
+    """A cluster and an identity.
+
+    Attributes:
+        kubeconfig: path of a kubeconfig file; None for the default files.
+        context: name of a context in the kubeconfig file; None for the current context of that file.
+    """
 
     kubeconfig: str | None
     context: str | None
 
 
 def cluster_options(command: F) -> F:
-    """Add the options `--kubeconfig` and `--context`."""
-    context = click.option(
-        "--context", envvar="DRADRIVER_CONTEXT", help="Context of the kubeconfig.  [default: its current one]"
+    """Add the options `--kubeconfig` and `--context`.
+
+    Args:
+        command: the command. It gets the argument `access`, an `Access`.
+
+    Returns:
+        The command with the options.
+    """
+
+    @wraps(command)
+    def call(*args: object, kubeconfig: str | None, context: str | None, **rest: object) -> object:
+        return command(*args, access=Access(kubeconfig, context), **rest)
+
+    context_option = click.option(
+        "--context",
+        envvar="DRADRIVER_CONTEXT",
+        help="Context of the kubeconfig.  [$DRADRIVER_CONTEXT; default: the current context]",
     )
-    kubeconfig = click.option(
+    kubeconfig_option = click.option(
         "--kubeconfig",
         envvar="DRADRIVER_KUBECONFIG",
-        help="Kubeconfig file.  [default: $KUBECONFIG, the pod's service account, ~/.kube/config]",
+        help="Kubeconfig file.  [$DRADRIVER_KUBECONFIG; default: $KUBECONFIG, the pod's service account, "
+        "~/.kube/config]",
     )
-    return kubeconfig(context(command))
+    return cast(F, kubeconfig_option(context_option(call)))
 
 
-def with_client(access: Access, ask: Callable[[Client], Awaitable[T]]) -> T:
-    """Connect to the API server, run `ask` with the client, and return its result."""
+def with_client(access: Access, call: Callable[[Client], Awaitable[T]]) -> T:
+    """Connect to the API server, run a function with the client, and close the connection.
 
-    async def converse() -> T:
-        async with await Client.connect(access.kubeconfig, access.context, timeout=_SECONDS) as client:
-            return await ask(client)
+    Args:
+        access: the cluster.
+        call: the function.
 
-    return asyncio.run(converse())
+    Returns:
+        The result of the function.
+
+    Raises:
+        DraError: the kubeconfig cannot be read, or the API server does not answer within 5 s.
+    """
+
+    async def run() -> T:
+        async with await Client.connect(access.kubeconfig, access.context, timeout=_TIMEOUT_SECONDS) as client:
+            return await call(client)
+
+    return asyncio.run(run())

@@ -19,19 +19,25 @@ _SUFFIX = ".tmpl"
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the project, new or empty.  [default: dradriver-NAME]",
+    help="Folder for the project; must be new or empty.  [default: dradriver-NAME]",
 )
-def new(name: str, directory: Path | None) -> None:
-    """Write a project for the driver NAME: package, tests, manifests, README.
+@click.option(
+    "--classic",
+    is_flag=True,
+    help="Also write a controller that allocates claims, instead of the scheduler (KEP-3063).",
+)
+def new(name: str, directory: Path | None, classic: bool) -> None:
+    """Write a project for the driver NAME: package, tests, manifests and README.
 
-    NAME is a short word such as led; the driver is then called led.example.com.
+    NAME is a DNS label that starts with a letter, such as led. The driver's name is then led.example.com, and
+    that of its controller is controller.led.example.com.
     """
     values = _values(name)
     target = directory or Path(values["distribution"])
-    written = _write(target, values)
+    written = _write(target, "classic" if classic else "node", values)
     for path in written:
         click.echo(path)
-    click.echo(f"\nNext: cd {target}; README.md says how to install and test it.", err=True)
+    click.echo(f"\nNext: cd {target}. Its README.md describes how to install and test the driver.", err=True)
 
 
 def _values(name: str) -> dict[str, str]:
@@ -41,7 +47,8 @@ def _values(name: str) -> dict[str, str]:
             f"NAME: {rule or f'{name!r} must start with a letter: it becomes the name of a Python class'}"
         )
     driver = f"{name}.example.com"
-    if rule := names.driver_name(driver):
+    controller = f"controller.{driver}"
+    if rule := names.driver_name(controller):
         raise UsageError(f"NAME: {rule}")
     camel = "".join(part.capitalize() for part in name.split("-"))
     word = name.replace("-", "_")
@@ -52,18 +59,19 @@ def _values(name: str) -> dict[str, str]:
         "class": f"{camel}Driver",
         "config": f"{camel}Config",
         "driver": driver,
+        "controller": controller,
+        "controller_class": f"{camel}Controller",
         "variable": f"{word.upper()}_DEVICE",
     }
 
 
-def _write(target: Path, values: dict[str, str]) -> list[Path]:
+def _write(target: Path, kind: str, values: dict[str, str]) -> list[Path]:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise DraError(
-            f"{target} is there already and not an empty folder: choose another one with --directory"
-        )
+        raise DraError(f"{target} exists and is not an empty folder: choose another one with --directory")
     written: list[Path] = []
     try:
-        _copy(files("dradriver.cli") / "skeleton", target, values, written)
+        for part in ("common", kind):
+            _copy(files("dradriver.cli") / "skeleton" / part, target, values, written)
     except OSError as error:
         raise DraError(f"{error.filename or target}: {error.strerror}") from error
     return written

@@ -1,4 +1,4 @@
-"""`dradriver node`: the state of a node, without a cluster."""
+"""`dradriver node`: the state of a node, read from its files."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dradriver.cli.node_folders import NodeFolders, default_data, folders_of_up, kubelets_folders
+from dradriver.cli.node_folders import NodeFolders, default_data_folder, embedded_node_folders, kubelet_folders
 from dradriver.cli.terminal.output import age, document, output_option, table
 from dradriver.errors import DraError, NotFoundError, UsageError
 from dradriver.model.encoding.codec import rfc3339
@@ -25,47 +25,49 @@ POOL_COLUMNS = ("driver", "pool", "state", "generation", "slices", "devices", "s
 
 @click.group()
 def node() -> None:
-    """Look at one node from within."""
+    """Show the state of one node."""
 
 
-@node.command(short_help="Show prepared claims with their devices and CDI specs.")
+@node.command(short_help="Show prepared claims, pools and driver instances.")
 @click.option(
     "--plugins-dir",
     envvar="DRADRIVER_PLUGINS_DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Look at this folder of plugins only.  [default: the kubelet's, and those of `dradriver up`]",
+    help="Show only this folder of plugins.  [$DRADRIVER_PLUGINS_DIR; default: /var/lib/kubelet/plugins, "
+    "and those of `dradriver up`]",
 )
 @click.option(
     "--cdi-dir",
     envvar="DRADRIVER_CDI_DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The folder of its CDI specs.  [default: /var/run/cdi; of a --plugins-dir the folder cdi beside it]",
+    help="Folder of the CDI specs.  [$DRADRIVER_CDI_DIR; default: /var/run/cdi, or the folder cdi beside "
+    "--plugins-dir]",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Look at the nodes of the cluster in this data folder of `dradriver up` only.",
+    help="Show only the nodes of the cluster in this data folder of `dradriver up`.",
 )
-@click.option("--driver", help="Only claims of the driver of this name (loop.example.com).")
+@click.option("--driver", help="Show only this driver, such as loop.example.com.  [default: all]")
 @output_option
 def status(
     plugins_dir: Path | None, cdi_dir: Path | None, data: Path | None, driver: str | None, output: str
 ) -> None:
-    """Show the claims that are prepared on this node, its pools, and whether its drivers are ready.
+    """Show the prepared claims and pools of this node, and whether its drivers are ready.
 
-    Reads the state files of dradriver's drivers, of this machine's kubelet and of the nodes of `dradriver up`;
-    drivers may be running or not. Needs the rights to read the files.
+    Reads the state files of drivers beside this machine's kubelet and on the nodes of `dradriver up`. The
+    drivers do not need to run. The command needs the permission to read the files.
     """
-    found = _found(_looked_at(plugins_dir, cdi_dir, data), driver)
+    nodes = _find_state(_select_nodes(plugins_dir, cdi_dir, data), driver)
     if output != "table":
         head = {"apiVersion": "dradriver/v1", "kind": "NodeStatus"}
-        tables = [_rows(folders, data_dirs) for folders, data_dirs in found]
+        tables = [_rows(folders, data_dirs) for folders, data_dirs in nodes]
         sections = {name: [row for each in tables for row in each[name]] for name in _SECTIONS}
         document({**head, **sections}, output)
         return
     now = datetime.now(UTC)
-    named = len(found) > 1 or found[0][0].cluster is not None
-    for number, (folders, data_dirs) in enumerate(found):
+    named = len(nodes) > 1 or nodes[0][0].cluster is not None
+    for number, (folders, data_dirs) in enumerate(nodes):
         if named:
             click.echo(("\n" if number else "") + f"{folders.title}:")
         _show_node(_rows(folders, data_dirs), now)
@@ -74,45 +76,45 @@ def status(
 _SECTIONS = ("items", "pools", "instances")
 
 
-def _looked_at(plugins_dir: Path | None, cdi_dir: Path | None, data: Path | None) -> Sequence[NodeFolders]:
+def _select_nodes(plugins_dir: Path | None, cdi_dir: Path | None, data: Path | None) -> Sequence[NodeFolders]:
     if data is not None:
         if plugins_dir is not None:
-            raise UsageError("--data and --plugins-dir name different folders: give one of them")
-        return list(folders_of_up(data))
-    own = kubelets_folders(plugins_dir, cdi_dir)
-    return [own] if plugins_dir is not None else [own, *folders_of_up(default_data())]
+            raise UsageError("--data and --plugins-dir exclude each other")
+        return list(embedded_node_folders(data))
+    own = kubelet_folders(plugins_dir, cdi_dir)
+    return [own] if plugins_dir is not None else [own, *embedded_node_folders(default_data_folder())]
 
 
-def _found(looked_at: Sequence[NodeFolders], driver: str | None) -> list[tuple[NodeFolders, list[Path]]]:
-    """Return the folders with state of a driver, and the drivers' data directories.
+def _find_state(selected: Sequence[NodeFolders], driver: str | None) -> list[tuple[NodeFolders, list[Path]]]:
+    """Return the folders that contain state, each with the drivers' data directories.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: no folder contains state.
     """
-    # The node side is slow to import (gRPC).
+    # `dradriver.node` is slow to import (gRPC).
     from dradriver.node.state.database import FILE_NAME  # noqa: PLC0415
 
-    every = [
+    data_dirs_by_node = [
         (folders, sorted(path.parent for path in folders.plugins.glob(f"{driver or '*'}/{FILE_NAME}")))
-        for folders in looked_at
+        for folders in selected
     ]
-    found = [(folders, paths) for folders, paths in every if paths]
-    if not found:
-        wanted = f"of driver {driver} " if driver else ""
-        where = ", ".join(str(each.plugins) for each in looked_at) or "the data folder: it holds no nodes"
+    nodes = [(folders, paths) for folders, paths in data_dirs_by_node if paths]
+    if not nodes:
+        of_driver = f" of driver {driver}" if driver else ""
+        where = ", ".join(str(each.plugins) for each in selected) or "the data folder, which has no nodes"
         raise NotFoundError(
-            f"no prepared state {wanted}in {where}: no driver has run there, or you may not read it; "
-            "--plugins-dir, or --data of `dradriver up`, names another"
+            f"no prepared state{of_driver} in {where}: no driver has run there, or the files are not readable; "
+            "choose another folder with --plugins-dir or --data"
         )
-    return found
+    return nodes
 
 
 def _rows(folders: NodeFolders, data_dirs: Sequence[Path]) -> Mapping[str, list[dict[str, object]]]:
-    whose = {"cluster": str(folders.cluster) if folders.cluster else None, "node": folders.node or None}
+    owner = {"cluster": str(folders.cluster) if folders.cluster else None, "node": folders.node or None}
     return {
-        "items": [row | whose for data_dir in data_dirs for row in _claims(data_dir, folders.cdi)],
-        "pools": [row | whose for data_dir in data_dirs for row in _pools(data_dir)],
-        "instances": [row | whose for data_dir in data_dirs for row in _instances(data_dir)],
+        "items": [row | owner for data_dir in data_dirs for row in _claims(data_dir, folders.cdi)],
+        "pools": [row | owner for data_dir in data_dirs for row in _pools(data_dir)],
+        "instances": [row | owner for data_dir in data_dirs for row in _instances(data_dir)],
     }
 
 
@@ -133,16 +135,16 @@ def _show_claims(rows: Iterable[Mapping[str, object]], now: datetime) -> None:
             f"{row['namespace']}/{row['name']}",
             str(row["uid"]),
             str(row["state"]),
-            ",".join(str(each) for each in _devices(row)),
+            ",".join(str(each) for each in _device_names(row)),
             age(datetime.fromisoformat(str(row["since"])), now),
             str(row["cdiSpecState"]),
         ]
         for row in rows
     )
-    table(COLUMNS, shown, empty="No claims are prepared here.")
+    table(COLUMNS, shown, empty="No claims are prepared on this node.")
 
 
-def _devices(row: Mapping[str, object]) -> list[object]:
+def _device_names(row: Mapping[str, object]) -> list[object]:
     devices = row["devices"]
     return devices if isinstance(devices, list) else []
 
@@ -166,7 +168,7 @@ def _claims(data_dir: Path, cdi_dir: Path | None) -> Iterator[dict[str, object]]
 
     state = node_status(data_dir)
     for path in state.set_aside:
-        click.echo(f"Warning: {path} could not be read and was set aside; the state was rebuilt", err=True)
+        click.echo(f"Warning: the damaged state file {path} was set aside, and the state was rebuilt", err=True)
     names = CdiNames(data_dir.name)
     for row in state.claims:
         record = row.record
@@ -178,7 +180,7 @@ def _claims(data_dir: Path, cdi_dir: Path | None) -> Iterator[dict[str, object]]
             "state": str(row.state),
             "devices": [f"{each.pool}/{each.device}" for each in record.devices],
             "since": rfc3339(datetime.fromtimestamp(row.since, UTC)),
-            **_spec(cdi_dir, names.file(record.uid), wanted=any(map(_edits, record.answers))),
+            **_cdi_spec(cdi_dir, names.file(record.uid), is_needed=any(map(_has_edits, record.answers))),
         }
 
 
@@ -186,11 +188,11 @@ def _pools(data_dir: Path) -> Iterator[dict[str, object]]:
     from dradriver.node.reporting.pool_file import read_pools  # noqa: PLC0415
 
     try:
-        known = read_pools(data_dir)
-    except DraError as error:  # claims are shown nevertheless
+        pools = read_pools(data_dir)
+    except DraError as error:  # the other tables do not depend on this file
         click.echo(f"Warning: {error}", err=True)
         return
-    for each in known:
+    for each in pools:
         pool = each.status
         yield {
             "driver": data_dir.name,
@@ -210,36 +212,36 @@ def _instances(data_dir: Path) -> Iterator[dict[str, object]]:
     from dradriver.node.reporting.instance_file import read_instances  # noqa: PLC0415
 
     try:
-        found = read_instances(data_dir)
+        instances = read_instances(data_dir)
     except DraError as error:
         click.echo(f"Warning: {error}", err=True)
         return
-    for each in found:
+    for each in instances:
         runs = each.runs
         yield {
             "driver": data_dir.name,
             "socket": each.service,
             "state": "gone" if not runs else "not ready" if each.missing else "ready",
             "since": rfc3339(datetime.fromtimestamp(each.since, UTC)),
-            "problem": each.missing if runs else "no process serves its socket",
+            "problem": each.missing if runs else "no process serves the socket",
         }
 
 
-def _edits(answer: "RecordedAnswer") -> bool:
-    """Return whether a container gets edits from a CDI spec of the driver."""
+def _has_edits(answer: "RecordedAnswer") -> bool:
+    """Return whether the driver's answer contains edits for a container."""
     return answer.edits != type(answer.edits)()
 
 
-def _spec(cdi_dir: Path | None, name: str, *, wanted: bool) -> dict[str, object]:
-    """Return the path of a claim's CDI spec and whether it exists."""
-    if cdi_dir is None or not _can_look(cdi_dir):
+def _cdi_spec(cdi_dir: Path | None, name: str, *, is_needed: bool) -> dict[str, object]:
+    """Return the path and the state of a claim's CDI spec."""
+    if cdi_dir is None or not _is_visible(cdi_dir):
         return {"cdiSpec": None, "cdiSpecState": "not looked at"}
     path = cdi_dir / name
     if path.exists():
         return {"cdiSpec": str(path), "cdiSpecState": "present"}
-    return {"cdiSpec": None, "cdiSpecState": "absent" if wanted else "not needed"}
+    return {"cdiSpec": None, "cdiSpecState": "absent" if is_needed else "not needed"}
 
 
-def _can_look(folder: Path) -> bool:
-    """Return whether the content or the absence of a folder is visible."""
+def _is_visible(folder: Path) -> bool:
+    """Return whether this process can see the content of a folder, or can see that it does not exist."""
     return os.access(folder, os.X_OK) or (not folder.exists() and os.access(folder.parent, os.X_OK))

@@ -1,4 +1,4 @@
-"""Folders of a node's drivers, for a kubelet and for the nodes of `dradriver up`."""
+"""Finds the folders of a node's drivers, for this machine's kubelet and for the nodes of `dradriver up`."""
 
 import os
 from collections.abc import Iterator
@@ -6,14 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CDI_DIR", "PLUGINS_DIR", "NodeFolders", "default_data", "folders_of_up", "kubelets_folders"]
+__all__ = [
+    "CDI_DIR",
+    "PLUGINS_DIR",
+    "NodeFolders",
+    "default_data_folder",
+    "embedded_node_folders",
+    "kubelet_folders",
+]
 
 PLUGINS_DIR: Final = Path("/var/lib/kubelet/plugins")
 CDI_DIR: Final = Path("/var/run/cdi")
 
 
-def default_data() -> Path:
-    """Return the default data folder of `dradriver up`."""
+def default_data_folder() -> Path:
+    """Return the default data folder of `dradriver up`, below `$XDG_DATA_HOME` or `~/.local/share`."""
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "dradriver"
 
 
@@ -25,30 +32,32 @@ class NodeFolders:
         plugins: folder of plugins, with a data directory for each driver.
         cdi: folder of CDI specs; None if unknown.
         node: name of the node in a cluster of `dradriver up`; empty for the kubelet of this machine.
-        cluster: data folder of that cluster; None for the kubelet.
-        runs: whether that cluster runs.
+        cluster: data folder of the cluster of `dradriver up`; None for the kubelet.
+        is_running: whether the cluster of `dradriver up` is running.
     """
 
     plugins: Path
     cdi: Path | None
     node: str = ""
     cluster: Path | None = None
-    runs: bool = False
+    is_running: bool = False
 
     @property
     def title(self) -> str:
-        """A heading for people."""
+        """The heading of the node in the output."""
         if self.cluster is None:
             return f"kubelet of this machine ({self.plugins})"
-        state = "runs" if self.runs else "does not run"
-        return f"node {self.node} of the cluster in {self.cluster}, which {state}"
+        state = "running" if self.is_running else "not running"
+        return f"node {self.node} of the cluster in {self.cluster} ({state})"
 
 
-def kubelets_folders(plugins: Path | None, cdi: Path | None) -> NodeFolders:
-    """Return the folders that the user named, else those of this machine's kubelet.
+def kubelet_folders(plugins: Path | None, cdi: Path | None) -> NodeFolders:
+    """Return the folders that the options give, or the folders of this machine's kubelet.
 
-    If the user named only a folder of plugins, CDI specs are looked for beside it. Those in `/var/run/cdi` may
-    belong to another node.
+    Args:
+        plugins: folder of plugins; None for the kubelet's folder.
+        cdi: folder of CDI specs. If `cdi` is None and `plugins` is not the kubelet's folder, the folder `cdi`
+            beside `plugins` is used, because the specs in `/var/run/cdi` may belong to another node.
     """
     if plugins is None or cdi is not None:
         return NodeFolders(plugins or PLUGINS_DIR, cdi or CDI_DIR)
@@ -58,17 +67,22 @@ def kubelets_folders(plugins: Path | None, cdi: Path | None) -> NodeFolders:
     return NodeFolders(plugins, beside if beside.is_dir() else None)
 
 
-def folders_of_up(data: Path) -> Iterator[NodeFolders]:
-    """Yield the folders of each node of the cluster that `dradriver up` keeps in this data folder."""
-    runs = _is_locked(data / "lock")
+def embedded_node_folders(data: Path) -> Iterator[NodeFolders]:
+    """Yield the folders of each node of a cluster of `dradriver up`.
+
+    Args:
+        data: data folder of the cluster.
+    """
+    is_running = _is_locked(data / "lock")
     for node in sorted(data.glob("nodes/*")):
-        yield NodeFolders(node / "plugins", node / "cdi", node.name, data, runs)
+        yield NodeFolders(node / "plugins", node / "cdi", node.name, data, is_running)
 
 
 def _is_locked(lock: Path) -> bool:
-    """Return whether the process whose number is in the lock of a data folder holds the lock.
+    """Return whether the process whose ID is in the lock file holds the lock.
 
-    This function does not take the lock, because a starting cluster would then fail to take it.
+    This function does not take the lock itself. Otherwise, if a cluster starts at this moment, the start would
+    fail.
     """
     try:
         holder, inode = lock.read_text().strip(), lock.stat().st_ino

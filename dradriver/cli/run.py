@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def _process_options(command: F) -> F:
-    """Add the options of `dradriver.runner.settings`, which defines their meaning."""
+    """Add the options that `dradriver.runner.settings` defines."""
     for option in reversed(OPTIONS):
         variables = ", ".join(f"${name}" for name in option.environment)
         default = f"; default: {option.default}" if option.default else ""
@@ -27,7 +27,7 @@ def _process_options(command: F) -> F:
 
 
 class _RunCommand(click.Command):
-    """Lists the installed drivers below its help text, and looks them up only for that."""
+    """Lists the installed drivers below its help text. The drivers are looked up only for this text."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names of the installed drivers."""
@@ -35,14 +35,18 @@ class _RunCommand(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-@click.command(cls=_RunCommand, short_help="Run a driver beside the kubelet of this node, or a pool driver.")
+@click.command(
+    cls=_RunCommand,
+    short_help="Run a driver on a node or in the control plane.",
+)
 @click.argument("name")
 @_process_options
 @click.pass_context
 def run(ctx: click.Context, /, name: str, **given: str | None) -> None:
     """Run the driver NAME beside the kubelet of this node until SIGTERM or SIGINT.
 
-    A pool driver runs anywhere, once in the cluster, and takes none of the kubelet's options. Drivers are found
-    by the entry-point group dradriver.drivers. Exit codes: 0 stopped as asked, 1 failed, 2 used wrongly.
+    NAME is an entry point of the group dradriver.drivers, or module:Class. A pool driver or a controller
+    driver runs once for the whole cluster, on any machine, and rejects the options of the kubelet. Exit codes:
+    0 stopped by a signal, 1 failed, 2 wrong usage.
     """
     ctx.exit(launch(name, given))

@@ -1,4 +1,4 @@
-"""`dradriver webhook`: checks opaque configuration when it is written, not when a pod starts."""
+"""`dradriver webhook`: validates opaque configuration when an object is written."""
 
 import asyncio
 import signal
@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from dradriver.admission import Known, known_configs
+from dradriver.admission import ConfigClasses, known_configs
 from dradriver.runner import load_driver
 
 __all__ = ["webhook"]
@@ -24,21 +24,21 @@ _DRAIN_SECONDS: Final = 3.0
     multiple=True,
     required=True,
     metavar="NAME",
-    help="A driver whose configuration is checked, installed or module:Class; may be repeated.",
+    help="Driver whose configuration is validated: an installed one, or module:Class; can be repeated.",
 )
-@click.option("--host", default="", help="Address to listen on.  [default: all]")
-@click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="Port.")
+@click.option("--host", default="", help="Address to listen on, IPv4 or IPv6.  [default: all]")
+@click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="HTTPS port.")
 @click.option(
     "--tls-cert-file",
     type=click.Path(path_type=Path),
     required=True,
-    help="Certificate (PEM); read again when it changes.",
+    help="File with the certificate (PEM); reloaded when it changes.",
 )
 @click.option(
     "--tls-private-key-file",
     type=click.Path(path_type=Path),
     required=True,
-    help="Its private key (PEM); read again when it changes.",
+    help="File with the private key (PEM); reloaded when it changes.",
 )
 @click.option(
     "--log-format",
@@ -46,7 +46,7 @@ _DRAIN_SECONDS: Final = 3.0
     default="text",
     envvar="DRADRIVER_LOG_FORMAT",
     show_default=True,
-    help="Form of the log on stderr.",
+    help="Format of the log on stderr.  [$DRADRIVER_LOG_FORMAT]",
 )
 @click.option(
     "--log-level",
@@ -54,9 +54,9 @@ _DRAIN_SECONDS: Final = 3.0
     default="info",
     envvar="DRADRIVER_LOG_LEVEL",
     show_default=True,
-    help="Least important message that is logged.",
+    help="Lowest level that is logged.  [$DRADRIVER_LOG_LEVEL]",
 )
-def webhook(  # one parameter an option
+def webhook(  # one parameter for each option
     drivers: Sequence[str],
     host: str,
     port: int,
@@ -65,14 +65,15 @@ def webhook(  # one parameter an option
     log_format: str,
     log_level: str,
 ) -> None:
-    """Serve the validating admission webhook for drivers' opaque configuration until SIGTERM or SIGINT.
+    """Serve the admission webhook for drivers' opaque configuration until SIGTERM or SIGINT.
 
-    ResourceClaims, ResourceClaimTemplates and DeviceClasses whose configuration a driver would not take are
-    refused, with every mistake named. Paths: /validate-resource-claim-parameters, /healthz, /readyz, /metrics.
+    The webhook rejects a ResourceClaim, ResourceClaimTemplate or DeviceClass with configuration that is invalid
+    for its driver. The message names all errors. Paths: /validate-resource-claim-parameters, /healthz, /readyz,
+    /metrics.
     """
     from dradriver.admission.server import THREADS  # noqa: PLC0415 - slow to import
     from dradriver.runner.entry import OK, end_threads  # noqa: PLC0415
-    from dradriver.runner.logs import start_log  # noqa: PLC0415 - of all the CLI only this and `run` keep a log
+    from dradriver.runner.logs import start_log  # noqa: PLC0415 - only `run` and this command write a log
 
     start_log(log_format, log_level)
     known = known_configs(map(load_driver, drivers))
@@ -80,9 +81,9 @@ def webhook(  # one parameter an option
     end_threads(THREADS, OK)
 
 
-async def _serve(known: Known, host: str, port: int, cert_file: Path, key_file: Path) -> None:
-    from dradriver.admission.certificate import Certificate  # noqa: PLC0415 - slow to import
+async def _serve(known: ConfigClasses, host: str, port: int, cert_file: Path, key_file: Path) -> None:
     from dradriver.admission.server import Webhook  # noqa: PLC0415 - slow to import
+    from dradriver.http_server.certificate import Certificate  # noqa: PLC0415 - slow to import
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -90,13 +91,15 @@ async def _serve(known: Known, host: str, port: int, cert_file: Path, key_file: 
     certificate = await asyncio.to_thread(Certificate, cert_file, key_file)
     server = Webhook(known, certificate.context, host=host, port=port)
     await server.start()
-    following = asyncio.create_task(certificate.follow(_RELOAD_SECONDS), name="certificate")
+    reloading = asyncio.create_task(certificate.follow(_RELOAD_SECONDS), name="certificate")
     try:
-        click.echo(f"Checking the configuration of {', '.join(sorted(known))} on port {server.port}.", err=True)
+        click.echo(
+            f"Validating the configuration of {', '.join(sorted(known))} on port {server.port}.", err=True
+        )
         await stop.wait()
         server.drain()
         await asyncio.sleep(_DRAIN_SECONDS)
     finally:
         await server.stop()
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        reloading.cancel()
+        await asyncio.gather(reloading, return_exceptions=True)

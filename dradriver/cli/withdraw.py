@@ -1,4 +1,4 @@
-"""`dradriver withdraw`: deletes the slices that a pool driver published."""
+"""`dradriver withdraw`: deletes the ResourceSlices of a pool driver."""
 
 import click
 
@@ -11,17 +11,19 @@ from dradriver.runner import load_any
 __all__ = ["withdraw"]
 
 
-@click.command(short_help="Delete what a pool driver published.")
+@click.command(short_help="Delete the ResourceSlices of a pool driver.")
 @click.argument("name")
 @cluster_options
-def withdraw(name: str, kubeconfig: str | None, context: str | None) -> None:
-    """Delete the ResourceSlices that the pool driver NAME published, for an uninstall.
+def withdraw(name: str, access: Access) -> None:
+    """Delete the ResourceSlices of the pool driver NAME, when it is uninstalled.
 
-    Stop the driver first, or it publishes them again. Slices of nodes, of the same driver too, are left alone:
-    they go with their nodes. Claims keep what they hold. Can be repeated.
+    Stop the driver first, because it publishes them again. Slices that belong to nodes are not deleted: the
+    garbage collector deletes them with their nodes. Claims keep their devices. The command can be repeated.
     """
     driver = load_any(name)
     if not issubclass(driver, PoolDriver):
-        raise UsageError(f"NAME: {name} is no pool driver: the slices of a node plugin go with its Node")
-    with_client(Access(kubeconfig, context), lambda client: PublishController(client, driver.name).withdraw())
-    click.echo(f"No pool of {driver.name} is published by the control plane any more.")
+        raise UsageError(
+            f"NAME: {name} is not a pool driver: slices of a node's driver are deleted with the Node"
+        )
+    with_client(access, lambda client: PublishController(client, driver.name).withdraw())
+    click.echo(f"Deleted the ResourceSlices of pool driver {driver.name}.")

@@ -1,28 +1,27 @@
-"""Runs the allocator on a world. Shared by `simulate` and `explain`.
+"""Runs the allocator on a world, for `simulate` and `explain`.
 
-Law of this package: it uses the scheduler's own filters and the unmodified allocator, and decides nothing
-itself.
+Law of this package: it must use the scheduler's own filters and the unmodified allocator, and must not decide
+anything itself.
 
-- `options`: allocator settings from command-line options.
-- `placing`: builds a `Placer` from a world.
+- `settings`: allocator settings from command-line options, and the allocator for a world.
 - `filters`: the scheduler's node filters.
 - `extended`: extended resources of pods.
-- `nodes`: names for groups of nodes.
+- `nodes`: texts about groups of nodes.
 """
 
 from dradriver.cli.attempt.extended import ExtendedResources, serving_classes, special_claims
 from dradriver.cli.attempt.filters import Filters
-from dradriver.cli.attempt.nodes import anonymous, named_nodes
-from dradriver.cli.attempt.options import AttemptSettings, settings_options
-from dradriver.cli.attempt.placing import placer_of
+from dradriver.cli.attempt.nodes import describe_nodes, hide_node_name
+from dradriver.cli.attempt.settings import AttemptSettings, allocator_options, build_placer, settings_options
 
 __all__ = [
     "AttemptSettings",
     "ExtendedResources",
     "Filters",
-    "anonymous",
-    "named_nodes",
-    "placer_of",
+    "allocator_options",
+    "build_placer",
+    "describe_nodes",
+    "hide_node_name",
     "serving_classes",
     "settings_options",
     "special_claims",

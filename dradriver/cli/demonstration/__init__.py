@@ -1,11 +1,10 @@
-"""`dradriver demo`: shows real devices of this machine from discovery to a container.
+"""`dradriver demo`: shows devices from discovery to a container.
 
-A line is printed after its event, with the name and version of the object that shows it.
+After each event, a line is printed with the name and version of the object that has changed.
 
 - `command`: the command.
 - `story`: the steps of a demonstration.
-- `shows`: the drivers that can be shown.
-- `packages`: installed drivers and their manifests.
+- `shows`: the drivers that can be shown, and their manifests.
 - `hotplug`: plugs and pulls simulated cards.
 - `waiting`: waits for objects of the cluster.
 """

@@ -1,4 +1,4 @@
-"""The steps of a story that plug and pull cards, for drivers whose simulator supports it."""
+"""Plugs in and pulls cards during a demonstration, for drivers whose simulator supports this."""
 
 import asyncio
 import time
@@ -7,35 +7,47 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol
 
-from dradriver.cli.demonstration.waiting import deadline, object_gone
+from dradriver.cli.demonstration.waiting import deadline, wait_for_deletion
 from dradriver.errors import DraError
 from dradriver.kube import PODS, SLICES, Client
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["Hotplug", "hand_of"]
+__all__ = ["Hotplug", "load_card_plugger"]
 
 _SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.02
 
-Say = Callable[[str, str], None]
+Report = Callable[[str, str], None]
 
 
-class Hand(Protocol):
-    """Plugs in and pulls simulated cards. Blocking."""
+class CardPlugger(Protocol):
+    """Plugs in and pulls simulated cards. The methods block."""
 
     def plug(self) -> str:
-        """Plug in one more card and return the name of its device."""
+        """Plug in one more card, and return the device name of the card."""
 
     def pull(self, device: str) -> str:
-        """Pull the card of a device and return the name of the card's device."""
+        """Pull the card that contains a device, and return the device name of the card.
+
+        Args:
+            device: name of a device on the card.
+
+        Raises:
+            LookupError: no simulated card has this device.
+        """
 
 
-def hand_of(place: str, folder: Path) -> Hand:
-    """Return an object of the class `module:Class` for the cards of the driver with this folder."""
-    module, _, name = place.partition(":")
-    made: Hand = getattr(import_module(module), name)(folder)
-    return made
+def load_card_plugger(class_path: str, folder: Path) -> CardPlugger:
+    """Return an object that plugs in and pulls the cards of a driver.
+
+    Args:
+        class_path: class of the object, as `module:Class`.
+        folder: folder of the driver's simulator.
+    """
+    module, _, name = class_path.partition(":")
+    plugger: CardPlugger = getattr(import_module(module), name)(folder)
+    return plugger
 
 
 class Hotplug:
@@ -44,51 +56,56 @@ class Hotplug:
     Args:
         client: client of the embedded API server.
         driver: name of the driver.
-        hand: plugs in and pulls cards.
-        say: prints a line.
+        plugger: plugs in and pulls cards.
+        report: prints a line.
     """
 
-    def __init__(self, client: Client, driver: str, hand: Hand, say: Say) -> None:
+    def __init__(self, client: Client, driver: str, plugger: CardPlugger, report: Report) -> None:
         self._client = client
         self._driver = driver
-        self._hand = hand
-        self._say = say
+        self._plugger = plugger
+        self._report = report
 
-    async def a_card_appears(self) -> None:
+    async def plug_card(self) -> None:
         """Plug in a card, and wait until its devices are published.
 
         Raises:
-            DraError: they are not published in time.
+            DraError: the devices are not published in time.
         """
         began = time.monotonic()
-        card = await asyncio.to_thread(self._hand.plug)
-        self._say("plug", f"a card is plugged in: {card}")
-        names = await self._until("the publication of the card", card, bool)
-        self._say("publish", f"{', '.join(names)}: {time.monotonic() - began:.1f} s later")
+        card = await asyncio.to_thread(self._plugger.plug)
+        self._report("plug", f"card {card} is plugged in")
+        names = await self._until("publication of the card", card, bool)
+        self._report("publish", f"{', '.join(names)}: {time.monotonic() - began:.1f} s later")
 
-    async def the_card_is_pulled(self, device: str, pods: Iterable[str], namespace: str) -> None:
-        """Pull the card of a device, and wait until its devices and their pods are gone.
+    async def pull_card(self, device: str, pods: Iterable[str], namespace: str) -> None:
+        """Pull the card of a device, and wait until its devices and the given pods are deleted.
+
+        Args:
+            device: name of a device on the card.
+            pods: names of the pods that use the card.
+            namespace: namespace of the pods.
 
         Raises:
-            DraError: they are not gone in time.
+            DraError: no card has the device, or an object is not deleted in time.
         """
         try:
-            card = await asyncio.to_thread(self._hand.pull, device)
+            card = await asyncio.to_thread(self._plugger.pull, device)
         except LookupError:
-            raise DraError(f"device {device} is on no simulated card") from None
-        self._say("pull", f"the card is pulled: {card}")
+            raise DraError(f"device {device}: no simulated card has it") from None
+        self._report("pull", f"card {card} is pulled")
         names = await self._until(
-            "the taint of the card", card, lambda found: bool(found) and all(each.taints for each in found)
+            "tainting of the card", card, lambda devices: bool(devices) and all(each.taints for each in devices)
         )
-        self._say("taint", f"{len(names)} devices are tainted")
+        self._report("taint", f"{len(names)} devices are tainted")
         for pod in pods:
-            async with deadline(f"the eviction of pod {pod}", _SECONDS):
-                await object_gone(self._client, PODS, pod, namespace)
-            self._say("evict", f"Pod {namespace}/{pod} is gone")
-        await self._until("the end of the devices", card, lambda found: not found)
-        self._say("gone", f"{card} and what was on it are not offered any more")
+            async with deadline(f"eviction of pod {pod}", _SECONDS):
+                await wait_for_deletion(self._client, PODS, pod, namespace)
+            self._report("evict", f"Pod {namespace}/{pod} is gone")
+        await self._until("removal of the devices", card, lambda devices: not devices)
+        self._report("gone", f"{card} and its devices are not published any more")
 
-    async def _until(self, what: str, card: str, holds: Callable[[list[Device]], bool]) -> list[str]:
+    async def _until(self, what: str, card: str, matches: Callable[[list[Device]], bool]) -> list[str]:
         async with deadline(what, _SECONDS):
             while True:
                 slices = (await self._client.list(SLICES, into=ResourceSlice)).items
@@ -98,7 +115,7 @@ class Hotplug:
                     if each.spec.driver == self._driver
                     for device in each.spec.devices
                 ]
-                found = [each for each in own if each.name == card or each.name.startswith(f"{card}-")]
-                if holds(found):
-                    return [each.name for each in found]
+                devices = [each for each in own if each.name == card or each.name.startswith(f"{card}-")]
+                if matches(devices):
+                    return [each.name for each in devices]
                 await asyncio.sleep(_POLL_SECONDS)

@@ -1,13 +1,18 @@
-"""Data of a demonstration for each driver: its manifests, and how a container shows its device."""
+"""The drivers that can be shown: their manifests, and how a container shows its device."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Final
 
+from dradriver.errors import DraError
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.resource.device import Device
+from dradriver.runner import driver_names, load_any
 
-__all__ = ["SHOWS", "Show"]
+__all__ = ["SHOWS", "Show", "find_installed_shows", "manifest_folder", "package_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,44 +20,57 @@ class Show:
     """The demonstration of one driver.
 
     Attributes:
-        entry: name by which `dradriver run` finds the driver.
+        entry: entry point of the driver, the NAME of `dradriver run`.
         driver: name of the driver in the cluster.
-        manifests: file names of its manifests. They include two pods with one claim each.
-        missing: returns why the devices are not enough; empty if they are.
-        seen: returns whether a container's output shows the edits of its claim.
+        manifests: file names of the driver's manifests. The manifests contain two pods with one claim each.
+        shortage: returns why the published devices are not enough; empty if they are enough.
+        shows_edits: returns whether a container's output shows the edits of its claim.
         simulate: value of `$DRADRIVER_SIMULATE` for the driver.
-        hand: `module:Class` in the driver's package that plugs in and pulls simulated cards (`hotplug.Hand`);
-            empty if there is none.
+        nodes: number of nodes that run the driver.
+        pools: entry point of the pool driver of the same name that publishes the devices; empty if the driver
+            itself publishes them.
+        fault: `module:function` in the driver's package that makes the attachment for the last pod fail once
+            (`failure.PlanFault`); empty if the demonstration has no failure.
+        hotplug: `module:Class` in the driver's package that plugs in and pulls simulated cards
+            (`hotplug.CardPlugger`); empty if the driver has no such class.
     """
 
     entry: str
     driver: str
     manifests: Sequence[str]
-    missing: Callable[[Sequence[Device]], str]
-    seen: Callable[[str, ContainerEdits], bool]
+    shortage: Callable[[Sequence[Device]], str]
+    shows_edits: Callable[[str, ContainerEdits], bool]
     simulate: str = "never"
-    hand: str = ""
+    hotplug: str = ""
+    nodes: int = 1
+    pools: str = ""
+    fault: str = ""
+
+    @property
+    def entries(self) -> Sequence[str]:
+        """The entry points of the driver, and of its pool driver."""
+        return (self.pools, self.entry) if self.pools else (self.entry,)
 
 
-def _too_few_loops(devices: Sequence[Device]) -> str:
+def _find_loop_shortage(devices: Sequence[Device]) -> str:
     if sum(not device.attribute("backed") for device in devices) >= 2:
         return ""
     return (
-        "the demo needs two loop devices without a file behind them, and this machine has fewer; "
-        "run it as root, so that the driver can make some"
+        "the demonstration needs two loop devices without a backing file, and this machine has fewer: "
+        "run it as root, so that the driver can create them"
     )
 
 
-def _loop_is_seen(text: str, edits: ContainerEdits) -> bool:
+def _shows_loop_device(text: str, edits: ContainerEdits) -> bool:
     path = edits.device_nodes[0].path
     return f"LOOP_DEVICE={path}" in text and text.count(path) > 1
 
 
-def _no_partitions(devices: Sequence[Device]) -> str:
-    return "" if devices else "the simulated cards offer nothing"
+def _find_partition_shortage(devices: Sequence[Device]) -> str:
+    return "" if devices else "the simulated cards have no devices"
 
 
-def _variables_are_seen(text: str, edits: ContainerEdits) -> bool:
+def _shows_variables(text: str, edits: ContainerEdits) -> bool:
     return all(variable in text for variable in edits.env)
 
 
@@ -63,26 +81,73 @@ SHOWS: Final = {
             "loop",
             "loop.example.com",
             ("class.yaml", "pods.yaml"),
-            _too_few_loops,
-            _loop_is_seen,
+            _find_loop_shortage,
+            _shows_loop_device,
         ),
         Show(
             "gpu-mig",
             "gpu.nvidia.com",
             ("classes.yaml", "pods.yaml"),
-            _no_partitions,
-            _variables_are_seen,
+            _find_partition_shortage,
+            _shows_variables,
             simulate="always",
         ),
         Show(
             "fpga",
             "fpga.example.com",
             ("classes.yaml", "pods.yaml"),
-            _no_partitions,
-            _variables_are_seen,
+            _find_partition_shortage,
+            _shows_variables,
             simulate="always",
-            hand="hotplug:CardHotplug",
+            hotplug="hotplug:CardHotplug",
+        ),
+        Show(
+            "fabric-cxl",
+            "cxl.example.com",
+            ("classes.yaml", "pods.yaml"),
+            _find_partition_shortage,
+            _shows_variables,
+            simulate="always",
+            nodes=2,
+            pools="fabric-cxl-pools",
+            fault="simulation:fail_next_attachment",
         ),
     )
 }
-"""Every show by the entry of its driver. A demonstration runs them in this order."""
+"""All shows by the entry point of the driver. A demonstration runs the shows in this order."""
+
+
+def find_installed_shows() -> tuple[str, ...]:
+    """Return the shows whose drivers are installed, in the order of `SHOWS`.
+
+    Raises:
+        DraError: no driver of a show is installed.
+    """
+    installed = tuple(entry for entry in SHOWS if entry in driver_names())
+    if not installed:
+        known = ", ".join(f"dradriver-{entry}" for entry in SHOWS)
+        raise DraError(f"none of the drivers {known} is installed: pip install dradriver-loop")
+    return installed
+
+
+def package_of(entry: str) -> str:
+    """Return the top-level package of an installed driver.
+
+    Args:
+        entry: name of the driver's entry point.
+
+    Raises:
+        NotFoundError: no driver of this name is installed.
+        DriverError: the driver's package cannot be imported.
+    """
+    return load_any(entry).__module__.partition(".")[0]
+
+
+def manifest_folder(package: str) -> Traversable:
+    """Return the folder of a driver's manifests: in the installed package, or beside the package in a checkout.
+
+    Args:
+        package: the driver's top-level package.
+    """
+    installed = files(package) / "manifests"
+    return installed if installed.is_dir() else Path(str(files(package))).parent / "manifests"

@@ -1,4 +1,4 @@
-"""Waits for conditions of the cluster's objects, with a watch where possible and polling otherwise."""
+"""Waits until objects of the cluster meet a condition, with a watch where possible and polling otherwise."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,7 +8,7 @@ from typing import TypeVar
 from dradriver.errors import DraError
 from dradriver.kube import ApiError, Client, Gone, Resource, Unavailable, WatchKind
 
-__all__ = ["deadline", "object_gone", "object_with", "text_of"]
+__all__ = ["deadline", "wait_for_deletion", "wait_for_object", "wait_for_output"]
 
 T = TypeVar("T")
 
@@ -19,10 +19,18 @@ _POLL_SECONDS = 0.1
 async def deadline(
     what: str, seconds: float, why: Callable[[], Awaitable[str]] | None = None
 ) -> AsyncIterator[None]:
-    """Limit the time of the `async with` block, and report what did not happen in time.
+    """Limit the time of the `async with` block.
+
+    Args:
+        what: the expected event, for the error message.
+        seconds: the time limit.
+        why: returns the reason for the error message; None: the message has no reason.
+
+    Yields:
+        Nothing.
 
     Raises:
-        DraError: the time is over. Its message has the result of `why`, if given.
+        DraError: the block did not end within the time limit.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -34,26 +42,41 @@ async def deadline(
         ) from None
 
 
-async def object_with(
-    client: Client, resource: Resource, kind: type[T], holds: Callable[[T], bool], namespace: str = ""
+async def wait_for_object(
+    client: Client, resource: Resource, kind: type[T], matches: Callable[[T], bool], namespace: str = ""
 ) -> T:
-    """Return the first object for which `holds` is true, now or later."""
+    """Wait for an object for which `matches` is true, and return it.
+
+    Args:
+        client: client of the cluster.
+        resource: the resource.
+        kind: type of the decoded objects.
+        matches: the condition.
+        namespace: the namespace; empty for all.
+    """
     while True:
         listing = await client.list(resource, namespace, into=kind)
         for item in listing.items:
-            if holds(item):
+            if matches(item):
                 return item
         try:
             changes = client.watch(resource, namespace, into=kind, resource_version=listing.resource_version)
             async for event in changes:
-                if event.kind is not WatchKind.DELETED and event.object is not None and holds(event.object):
+                if event.kind is not WatchKind.DELETED and event.object is not None and matches(event.object):
                     return event.object
         except (Gone, Unavailable):
             continue
 
 
-async def object_gone(client: Client, resource: Resource, name: str, namespace: str = "") -> None:
-    """Return when there is no object with this name any more."""
+async def wait_for_deletion(client: Client, resource: Resource, name: str, namespace: str = "") -> None:
+    """Wait until no object has this name.
+
+    Args:
+        client: client of the cluster.
+        resource: the resource.
+        name: name of the object.
+        namespace: namespace of the object; empty for a cluster-scoped object.
+    """
     while True:
         listing = await client.list(resource, namespace, into=dict)
         if all(item["metadata"]["name"] != name for item in listing.items):
@@ -67,16 +90,20 @@ async def object_gone(client: Client, resource: Resource, name: str, namespace: 
             continue
 
 
-async def text_of(client: Client, pod: str, namespace: str, holds: Callable[[str], bool]) -> str:
-    """Return the output of the pod's container when `holds` is true for it.
+async def wait_for_output(client: Client, pod: str, namespace: str, matches: Callable[[str], bool]) -> str:
+    """Wait until `matches` is true for the output of the pod's container, and return the output. Polls logs.
 
-    Logs cannot be watched, so they are polled.
+    Args:
+        client: client of the cluster.
+        pod: name of the pod.
+        namespace: namespace of the pod.
+        matches: the condition.
     """
     while True:
         try:
             text = await client.logs(pod, namespace)
         except ApiError:
-            text = ""  # not started yet
-        if holds(text):
+            text = ""  # the container has not started yet
+        if matches(text):
             return text
         await asyncio.sleep(_POLL_SECONDS)

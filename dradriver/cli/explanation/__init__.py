@@ -1,10 +1,11 @@
-"""`dradriver explain`: why a pod or a claim is not in the state that its user wants.
+"""`dradriver explain`: why a pod or a claim waits.
 
-The answer has three parts: the pod's state in the API server; the state of each of its claims (missing, not
-allocated, waiting for binding conditions, failed); and, while something is not allocated, the result for each
-node, from the allocator itself.
+The explanation has four parts: the state of the pod in the API server; the state of each of its claims
+(missing, not allocated, waiting for binding conditions, failed); the negotiation with controllers about classic
+claims (KEP-3063); and, if a claim is not allocated, the allocator's result for each node.
 
-Law of this package: it reads and reports. The scheduler's own code, in `control` and `allocator`, decides.
+Law of this package: it reads and reports, and must not decide anything. The scheduler's own code, in `control`
+and `allocator`, decides.
 
 - `command`: the commands.
 - `answers`: builds the explanation of a pod or a claim.

@@ -1,24 +1,35 @@
 """States of the claims of a pod."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
+from dradriver.cli.classic import ClassicClaim
 from dradriver.cli.terminal.output import age
-from dradriver.control.scheduler.binding_conditions import (
+from dradriver.control.scheduler.binding.binding_conditions import (
     BindingDeadline,
     ConditionReadiness,
     Unready,
-    readiness,
+    check_readiness,
 )
 from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import DeviceId, ResourceClaim
 
-__all__ = ["ClaimStage", "DeviceState", "SaidConditions", "State", "claim_state", "said_conditions"]
+__all__ = ["ClaimStage", "DeviceState", "SetConditions", "State", "claim_state", "find_set_conditions"]
 
-State: TypeAlias = Literal["missing", "pending", "ready", "waiting", "failed", "timed-out", "not-prepared"]
-SaidConditions: TypeAlias = frozenset[tuple[str, str]]
+State: TypeAlias = Literal[
+    "missing",
+    "pending",
+    "allocating",
+    "ready",
+    "waiting",
+    "failed",
+    "timed-out",
+    "not-prepared",
+    "deallocating",
+]
+SetConditions: TypeAlias = frozenset[tuple[str, str]]
 """Driver and type of each condition that is set on any claim of the cluster."""
 
 _STATES: Final[Mapping[ConditionReadiness, State]] = {
@@ -27,14 +38,16 @@ _STATES: Final[Mapping[ConditionReadiness, State]] = {
     ConditionReadiness.FAILED: "failed",
     ConditionReadiness.TIMED_OUT: "timed-out",
 }
-_WORDS: Final[Mapping[State, str]] = {
+_STATE_TEXTS: Final[Mapping[State, str]] = {
     "missing": "does not exist",
     "pending": "is not allocated",
     "ready": "is ready",
     "waiting": "waits for conditions",
     "failed": "failed",
-    "timed-out": "took too long",
-    "not-prepared": "is allocated, but its node fails to prepare it",
+    "timed-out": "timed out",
+    "not-prepared": "is allocated, but the node fails to prepare it",
+    "allocating": "is being allocated",
+    "deallocating": "is being deallocated",
 }
 
 
@@ -44,10 +57,10 @@ class DeviceState:
 
     Attributes:
         device: ID of the device.
-        text: the pending or failed conditions, in words.
-        pending: types of the conditions that are not True yet.
-        failed: types of its failure conditions that are True.
-        unserved: those of `pending` that were never set on this cluster.
+        text: description of the pending or failed conditions.
+        pending: types of the device's conditions that are not True yet.
+        failed: types of the device's failure conditions that are True.
+        unserved: types of pending conditions that are not set on any claim of this cluster.
     """
 
     device: DeviceId
@@ -62,16 +75,18 @@ class ClaimStage:
     """State of one claim.
 
     Attributes:
-        name: the pod's name for it; empty for a claim by itself.
-        claim: `namespace/name`; empty while it is not created from its template.
-        state: its state.
-        results: its allocated devices.
+        name: name of the claim in the pod; empty for a claim without a pod.
+        claim: `namespace/name`; empty if the claim has not been created from its template yet.
+        state: state of the claim.
+        results: the devices that are allocated to the claim.
         since: time of the allocation.
-        until: time at which the scheduler gives up waiting; None if it is unknown, or if the claim is ready.
-        now: time of the answer.
+        until: the scheduler's deadline for binding conditions; None if the deadline is unknown, or if the claim
+            is ready.
+        now: time of the explanation.
         devices: devices that are not ready.
         failure: the kubelet's message about a failed prepare.
-        failed_at: time of the last such message.
+        failed_at: time of the last message about a failed prepare.
+        classic: how a controller allocates the claim; None if the claim is allocated from slices.
     """
 
     name: str
@@ -84,22 +99,25 @@ class ClaimStage:
     devices: tuple[DeviceState, ...] = ()
     failure: str = ""
     failed_at: datetime | None = None
+    classic: ClassicClaim | None = None
 
     def lines(self) -> Iterable[str]:
-        """Return the answer for people."""
+        """Yield the lines of the text output."""
         name = f"{self.name}: " if self.name else ""
         if not self.claim:
-            yield f"{name}its claim is not made from its template yet"
+            yield f"{name}the claim is not created from its template yet"
             return
-        yield f"{name}claim {self.claim} {_WORDS[self.state]}{self._times()}"
+        yield f"{name}claim {self.claim} {_STATE_TEXTS[self.state]}{self._times()}"
+        if self.classic is not None:
+            yield from (f"  {line}" for line in _classic_lines(self.classic))
         if self.failure:
-            yield f"  the kubelet said {age(self.failed_at, self.now)} ago: {self.failure}"
+            yield f"  kubelet event, {age(self.failed_at, self.now)} ago: {self.failure}"
         for each in self.devices:
             yield f"  {each.text}"
             if each.unserved:
                 yield (
-                    f"  nobody has set {', '.join(each.unserved)} on any claim of this cluster: "
-                    f"does the controller of driver {each.device.driver} run?"
+                    f"  {', '.join(each.unserved)} is set on no claim of this cluster: "
+                    f"check that the controller of driver {each.device.driver} runs"
                 )
 
     def _times(self) -> str:
@@ -109,7 +127,7 @@ class ClaimStage:
         return f", since {moment}" + (f", until {rfc3339(self.until)}" if self.until else "")
 
     def document(self) -> dict[str, object]:
-        """Return the answer for programs."""
+        """Return the document for programs."""
         return {
             "name": self.name or None,
             "claim": self.claim or None,
@@ -118,6 +136,8 @@ class ClaimStage:
             "since": rfc3339(self.since) if self.since else None,
             "until": rfc3339(self.until) if self.until else None,
             "failure": self.failure or None,
+            "controller": self.classic.controller if self.classic else None,
+            "mode": self.classic.mode if self.classic else None,
             "devices": [
                 {
                     "device": str(each.device),
@@ -130,8 +150,29 @@ class ClaimStage:
         }
 
 
-def said_conditions(claims: Iterable[ResourceClaim]) -> SaidConditions:
-    """Return the conditions that are set on the devices of these claims."""
+def _classic_lines(classic: ClassicClaim) -> Iterator[str]:
+    """Yield what a controller does with the claim, or has to do."""
+    who = f"controller {classic.controller}"
+    if classic.is_deallocation_requested:
+        yield f"its deallocation is requested: {who} must deallocate it (resourceclaim must be reallocated)"
+    elif classic.state == "deallocating":
+        when = ", after its consumers have left it" if classic.claim.status.reserved_for else ""
+        yield f"the claim is deleted: {who} deallocates it{when}"
+    elif classic.state == "allocating":
+        node = classic.record.spec.node if classic.record else ""
+        yield f"{who} has begun to allocate it{f' for node {node}' if node else ''}, or is releasing it"
+    elif classic.state == "pending" and classic.is_delayed:
+        yield f"{who} allocates it, for the node that the scheduler selects (WaitForFirstConsumer)"
+    elif classic.state == "pending":
+        yield f"unallocated immediate resourceclaim: {who} allocates it without a pod (Immediate)"
+
+
+def find_set_conditions(claims: Iterable[ResourceClaim]) -> SetConditions:
+    """Return the conditions that are set on the devices of these claims.
+
+    Args:
+        claims: all claims of the cluster.
+    """
     return frozenset(
         (entry.driver, condition.type)
         for claim in claims
@@ -141,38 +182,47 @@ def said_conditions(claims: Iterable[ResourceClaim]) -> SaidConditions:
 
 
 def claim_state(
-    name: str, ref: str, claim: ResourceClaim | None, said: SaidConditions, patience: BindingDeadline
+    name: str,
+    ref: str,
+    claim: ResourceClaim | None,
+    known: SetConditions,
+    binding_deadline: BindingDeadline,
+    classic: ClassicClaim | None = None,
 ) -> ClaimStage:
     """Return the state of a claim.
 
     Args:
-        name: the pod's name for it.
-        ref: its `namespace/name`; empty if unknown.
-        claim: the claim, if it exists.
-        said: conditions that a controller sets.
-        patience: deadline for binding conditions.
+        name: name of the claim in the pod.
+        ref: `namespace/name`; empty if unknown.
+        claim: the claim; None if it does not exist.
+        known: conditions that are set on some claim of the cluster, from `find_set_conditions`.
+        binding_deadline: deadline for binding conditions.
+        classic: how a controller allocates the claim; None if the claim is allocated from slices.
     """
     if claim is None:
         return ClaimStage(name, ref, "missing")
+    results = tuple(result.id for result in claim.results)
+    if classic is not None and classic.state != "allocated":
+        return ClaimStage(name, ref, classic.state, results, classic=classic)
     if claim.allocation is None:
         return ClaimStage(name, ref, "pending")
-    found, unready = readiness(claim, patience)
-    results = tuple(result.id for result in claim.results)
-    if found is ConditionReadiness.READY:
-        return ClaimStage(name, ref, "ready", results)
-    state = _STATES[found]
+    readiness_now, unready = check_readiness(claim, binding_deadline)
+    if readiness_now is ConditionReadiness.READY:
+        return ClaimStage(name, ref, "ready", results, classic=classic)
+    state = _STATES[readiness_now]
     return ClaimStage(
         name,
         ref,
         state,
         results,
         claim.allocation.allocation_timestamp,
-        patience.deadline(claim),
-        patience.now,
-        tuple(_device(each, said, failed=state == "failed") for each in unready),
+        binding_deadline.of_claim(claim),
+        binding_deadline.now,
+        tuple(_device(each, known, failed=state == "failed") for each in unready),
+        classic=classic,
     )
 
 
-def _device(each: Unready, said: SaidConditions, *, failed: bool) -> DeviceState:
-    unserved = () if failed else tuple(kind for kind in each.pending if (each.device.driver, kind) not in said)
+def _device(each: Unready, known: SetConditions, *, failed: bool) -> DeviceState:
+    unserved = () if failed else tuple(kind for kind in each.pending if (each.device.driver, kind) not in known)
     return DeviceState(each.device, str(each), each.pending, tuple(c.type for c in each.failed), unserved)

@@ -1,6 +1,7 @@
 """The commands of `dradriver explain`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import TypeVar, cast
@@ -9,27 +10,28 @@ import click
 
 from dradriver.cli.attempt import AttemptSettings, settings_options
 from dradriver.cli.explanation.answers import Question, explain_claim, explain_pod
+from dradriver.cli.explanation.live import ask_extender
 from dradriver.cli.explanation.report import Explanation
 from dradriver.cli.terminal.output import document, output_option, prose
 from dradriver.cli.world import WorldSource, world_options
-from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, BindingDeadline
+from dradriver.control.scheduler.binding.binding_conditions import BINDING_TIMEOUT, BindingDeadline
 
 __all__ = ["explain"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
-@click.group(short_help="Explain why a pod or a claim waits, node by node.")
+@click.group(short_help="Explain why a pod or a claim waits, for each node.")
 def explain() -> None:
-    """Explain why a pod or a claim waits: its claims, and what each node has for them.
+    """Explain why a pod or a claim waits: the state of its claims, and what each node offers.
 
-    Asks the cluster, or takes its objects from files.
+    Reads the cluster, or its objects in files.
     """
 
 
 def _options(command: F) -> F:
     @wraps(command)
-    def gather(
+    def call(
         *args: object,
         binding_timeout: float,
         node: str,
@@ -37,42 +39,55 @@ def _options(command: F) -> F:
         source: WorldSource,
         **rest: object,
     ) -> object:
-        patience = BindingDeadline(
+        binding_deadline = BindingDeadline(
             datetime.now(UTC),
             timedelta(seconds=binding_timeout),
             enabled=settings.features.binding_conditions,
         )
-        return command(*args, question=Question(source.read(), settings, patience, node), **rest)
+        return command(*args, question=Question(source.read(), settings, binding_deadline, node), **rest)
 
     timeout = click.option(
         "--binding-timeout",
         type=click.FloatRange(min=0),
         default=BINDING_TIMEOUT.total_seconds(),
         show_default=True,
-        help="Seconds that the cluster's scheduler waits for binding conditions; it does not tell.",
+        help="Time limit for binding conditions in seconds, as configured in the cluster's scheduler.",
     )
-    where = click.option("-n", "--namespace", help="Namespace.  [default: the context's; 'default' in files]")
-    one = click.option("--node", default="", help="Look at this node only.")
-    options = where(one(timeout(settings_options(world_options(output_option(gather))))))
+    where = click.option(
+        "-n", "--namespace", help="Namespace.  [default: the context's, or 'default' for files]"
+    )
+    one = click.option("--node", default="", help="Check only this node.  [default: all]")
+    options = where(one(timeout(settings_options(world_options(output_option(call))))))
     return cast(F, click.argument("name")(options))
 
 
-@explain.command("pod", short_help="Explain what a pod waits for.")
+@explain.command("pod", short_help="Explain why a pod waits.")
+@click.option(
+    "--extender",
+    metavar="URL",
+    help="Also ask the process of `dradriver scheduler run` at this address, such as http://127.0.0.1:9444 "
+    "(kubectl port-forward).",
+)
 @_options
-def pod(name: str, namespace: str | None, output: str, question: Question) -> None:
-    """Explain what the pod NAME waits for: claims, conditions, and what each node lacks."""
-    _say(explain_pod(question, f"{namespace or question.world.namespace}/{name}"), output)
+def pod(name: str, namespace: str | None, output: str, question: Question, extender: str | None) -> None:
+    """Explain why the pod NAME waits: its claims, conditions, and what each node lacks."""
+    ref = f"{namespace or question.world.namespace}/{name}"
+    explanation = explain_pod(question, ref)
+    if extender is not None:
+        remark = f"scheduler: {ask_extender(extender, ref)}"
+        explanation = replace(explanation, remarks=(remark, *explanation.remarks))
+    _print(explanation, output)
 
 
-@explain.command("claim", short_help="Explain how far a claim is, and what nodes have for it.")
+@explain.command("claim", short_help="Explain the state of a claim, and what each node offers.")
 @_options
 def claim(name: str, namespace: str | None, output: str, question: Question) -> None:
-    """Explain how far the ResourceClaim NAME is, and what each node has for it."""
-    _say(explain_claim(question, f"{namespace or question.world.namespace}/{name}"), output)
+    """Explain the state of the ResourceClaim NAME, and what each node offers for it."""
+    _print(explain_claim(question, f"{namespace or question.world.namespace}/{name}"), output)
 
 
-def _say(found: Explanation, output: str) -> None:
+def _print(explanation: Explanation, output: str) -> None:
     if output != "table":
-        document(found.document(), output)
+        document(explanation.document(), output)
         return
-    prose(found.lines())
+    prose(explanation.lines())

@@ -6,14 +6,15 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from dradriver.allocator import Reason
-from dradriver.allocator.explain.refusal import telling
-from dradriver.allocator.explain.verdicts import NodeVerdict, RequestVerdict, verdict
+from dradriver.allocator.explain.refusal import rank_reason
+from dradriver.allocator.explain.verdicts import NodeVerdict, RequestVerdict, explain_allocation
 from dradriver.allocator.placement import Placer
-from dradriver.cli.attempt import ExtendedResources, Filters, anonymous, named_nodes
+from dradriver.cli.attempt import ExtendedResources, Filters, describe_nodes, hide_node_name
+from dradriver.cli.classic import ClassicClaim, ClassicClaims, NegotiationReport
 from dradriver.cli.world import Need
 from dradriver.model.resource.claim import DeviceId, ResourceClaim
 
-__all__ = ["Asked", "NodeGroup", "RequestAnswer", "node_groups"]
+__all__ = ["NodeChecks", "NodeGroup", "RequestAnswer", "node_groups"]
 
 Verdict: TypeAlias = Literal["fits", "refused", "excluded", "undecided", "impossible"]
 
@@ -24,10 +25,10 @@ class RequestAnswer:
 
     Attributes:
         claim, request: names of the claim and the request.
-        needed: number of requested devices; None: all that match.
+        needed: number of requested devices; None: all matching devices.
         candidates: number of devices that could serve this request alone.
-        devices: the devices that it gets, if the claims fit.
-        reasons: for each group of the other devices, why it was rejected.
+        devices: the devices that the request gets, if the claims fit.
+        reasons: the obstacles to this request, each with the devices that it excluded.
     """
 
     claim: str
@@ -40,15 +41,17 @@ class RequestAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes with the same result. For several nodes, the texts have `<node>` instead of the name.
+    """Nodes with the same result.
+
+    If the group has several nodes, the texts contain `<node>` instead of the name.
 
     Attributes:
-        nodes: their names.
-        verdict: `fits`; `refused`: a request cannot be served; `excluded`: the pod cannot run there, whatever
-            the devices; `undecided`: the search gave up; `impossible`: a claim itself is wrong.
+        nodes: names of the nodes.
+        verdict: `fits`; `refused`: a request cannot be served; `excluded`: the pod cannot run on the node for
+            reasons other than devices; `undecided`: the search gave up; `impossible`: a claim is invalid.
         message: one sentence.
         requests: results of the requests.
-        pools: unusable pools that the nodes reach, with the reason.
+        pools: unusable pools that the nodes reach, each with the reason.
     """
 
     nodes: tuple[str, ...]
@@ -58,14 +61,14 @@ class NodeGroup:
     pools: tuple[Reason, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Return the answer for people."""
-        yield f"{named_nodes(self.nodes)}: {self.message}"
+        """Yield the lines of the text output."""
+        yield f"{describe_nodes(self.nodes)}: {self.message}"
         for each in self.requests:
             yield from (f"  {line}" for line in _request_lines(each, fits=self.verdict == "fits"))
-        yield from (f"  {reason.in_full()}" for reason in self.pools)
+        yield from (f"  {reason.full_text()}" for reason in self.pools)
 
     def document(self) -> dict[str, object]:
-        """Return the answer for programs."""
+        """Return the document for programs."""
         return {
             "nodes": list(self.nodes),
             "verdict": self.verdict,
@@ -86,18 +89,34 @@ class NodeGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The objects that compute the results of nodes.
+class NodeChecks:
+    """Checks that compute the result of a node.
 
     Attributes:
         placer: the allocator with all devices.
         filters: decides on which nodes the pod can run.
         extended: decides what serves extended resources.
+        classic: finds the claims that controllers allocate.
+        negotiation: the controllers' answers about the pod; None if there are none.
     """
 
     placer: Placer
     filters: Filters
     extended: ExtendedResources
+    classic: ClassicClaims
+    negotiation: NegotiationReport | None = None
+
+    def classic_refusal(self, claims: Iterable[ClassicClaim], name: str) -> str | None:
+        """Return why the classic claims cannot be allocated for a node; None if no object shows a reason.
+
+        Args:
+            claims: the pending classic claims.
+            name: the name of the node.
+        """
+        unsuitable = [each.claim.ref for each in claims if not each.suits(name, self.filters.labels(name))]
+        if unsuitable:
+            return f"suitableNodes of a class of claim {', '.join(unsuitable)} excludes the node"
+        return None if self.negotiation is None else self.negotiation.refusal(name)
 
 
 def _request_lines(answer: RequestAnswer, *, fits: bool) -> Iterator[str]:
@@ -107,7 +126,7 @@ def _request_lines(answer: RequestAnswer, *, fits: bool) -> Iterator[str]:
         return
     needed = "all" if answer.needed is None else answer.needed
     yield f"{head}: {needed} needed, {answer.candidates} could serve it alone"
-    yield from (f"  {reason.in_full()}" for reason in sorted(answer.reasons, key=telling))
+    yield from (f"  {reason.full_text()}" for reason in sorted(answer.reasons, key=rank_reason))
 
 
 def _reason(reason: Reason) -> dict[str, object]:
@@ -119,12 +138,14 @@ def _reason(reason: Reason) -> dict[str, object]:
     }
 
 
-def node_groups(need: Need, asked: Asked, names: Iterable[str], done: Callable[[], None]) -> list[NodeGroup]:
+def node_groups(
+    need: Need, checks: NodeChecks, names: Iterable[str], done: Callable[[], None]
+) -> list[NodeGroup]:
     """Return the results of these nodes for the claims that are not allocated.
 
     Args:
         need: the pod with its claims, or a claim.
-        asked: the objects that compute the results.
+        checks: the checks that compute the results.
         names: names of the nodes.
         done: called after each node.
     """
@@ -132,39 +153,51 @@ def node_groups(need: Need, asked: Asked, names: Iterable[str], done: Callable[[
     groups: dict[NodeGroup, tuple[NodeGroup, list[str]]] = {}
     names = list(names)
     for name in names:
-        found = _on_node(need, open_claims, asked, name)
-        if found.verdict == "impossible":
-            return [replace(found, nodes=tuple(names))]
-        groups.setdefault(_anonymous(found, name), (found, []))[1].append(name)
+        group = _on_node(need, open_claims, checks, name)
+        if group.verdict == "impossible":
+            return [replace(group, nodes=tuple(names))]
+        groups.setdefault(_hide_name(group, name), (group, []))[1].append(name)
         done()
     return [
-        replace(alike if len(nodes) > 1 else alone, nodes=tuple(nodes))
-        for alike, (alone, nodes) in groups.items()
+        replace(hidden if len(nodes) > 1 else original, nodes=tuple(nodes))
+        for hidden, (original, nodes) in groups.items()
     ]
 
 
-def _on_node(need: Need, claims: Sequence[ResourceClaim], asked: Asked, name: str) -> NodeGroup:
-    special = asked.extended.on_node(need.pod, name)
+def _on_node(need: Need, claims: Sequence[ResourceClaim], checks: NodeChecks, name: str) -> NodeGroup:
+    special = checks.extended.on_node(need.pod, name)
     if isinstance(special, str):
         return NodeGroup((name,), "excluded", special)
-    every = need.claims if special is None else [*need.claims, special]
-    if (words := asked.filters.refusal(need.pod, every, name)) is not None:
-        return NodeGroup((name,), "excluded", words)
+    node_claims = need.claims if special is None else [*need.claims, special]
+    if (reason := checks.filters.refusal(need.pod, node_claims, name)) is not None:
+        return NodeGroup((name,), "excluded", reason)
+    controlled = [classic for each in claims if (classic := checks.classic.find_valid(each)) is not None]
+    if (reason := checks.classic_refusal(controlled, name)) is not None:
+        return NodeGroup((name,), "excluded", reason)
+    refs = {each.claim.ref for each in controlled}
+    claims = [each for each in claims if each.ref not in refs]
     if special is not None and special.allocation is None:
         claims = [*claims, special]
+    if controlled and not claims:
+        return NodeGroup((name,), "fits", f"possible, {_name_deciders(controlled)}")
     if not claims:
-        return NodeGroup((name,), "fits", "nothing is left to allocate")
-    found = verdict(lambda reporter: asked.placer.allocate_on(name, claims, reporter=reporter))
-    wanted = {(each.ref, request): count for each in claims for request, count in _counts(each)}
-    answers = tuple(_answer(each, found, wanted, claims) for each in found.requests)
-    refusal = found.refusal
+        return NodeGroup((name,), "fits", "all claims are allocated")
+    outcome = explain_allocation(lambda reporter: checks.placer.allocate_on(name, claims, reporter=reporter))
+    wanted = {(each.ref, request): count for each in claims for request, count in _requested_counts(each)}
+    answers = tuple(_answer(each, outcome, wanted, claims) for each in outcome.requests)
+    refusal = outcome.refusal
     if refusal is None:
-        return NodeGroup((name,), "fits", "fits", answers)
+        message = f"fits, {_name_deciders(controlled)}" if controlled else "fits"
+        return NodeGroup((name,), "fits", message, answers)
     verdicts: dict[str, Verdict] = {"claim": "impossible", "undecided": "undecided", "node": "refused"}
-    return NodeGroup((name,), verdicts[refusal.kind], str(refusal), answers, found.pools)
+    return NodeGroup((name,), verdicts[refusal.kind], str(refusal), answers, outcome.pools)
 
 
-def _counts(claim: ResourceClaim) -> Iterator[tuple[str, int | None]]:
+def _name_deciders(claims: Iterable[ClassicClaim]) -> str:
+    return ", ".join(f"if controller {each.controller} allocates claim {each.claim.ref}" for each in claims)
+
+
+def _requested_counts(claim: ResourceClaim) -> Iterator[tuple[str, int | None]]:
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             yield (
@@ -177,12 +210,12 @@ def _counts(claim: ResourceClaim) -> Iterator[tuple[str, int | None]]:
 
 def _answer(
     each: RequestVerdict,
-    found: NodeVerdict,
+    outcome: NodeVerdict,
     wanted: dict[tuple[str, str], int | None],
     claims: Sequence[ResourceClaim],
 ) -> RequestAnswer:
     key = next((claim.metadata.uid or claim.ref for claim in claims if claim.ref == each.claim), "")
-    allocation = (found.allocations or {}).get(key)
+    allocation = (outcome.allocations or {}).get(key)
     results = allocation.devices.results if allocation else []
     return RequestAnswer(
         each.claim,
@@ -194,8 +227,8 @@ def _answer(
     )
 
 
-def _anonymous(group: NodeGroup, name: str) -> NodeGroup:
-    hide = partial(anonymous, node=name)
+def _hide_name(group: NodeGroup, name: str) -> NodeGroup:
+    hide = partial(hide_node_name, node=name)
     return replace(
         group,
         nodes=(),
@@ -203,19 +236,19 @@ def _anonymous(group: NodeGroup, name: str) -> NodeGroup:
         requests=tuple(
             replace(
                 each,
-                devices=tuple(_hidden(each.devices, hide)),
-                reasons=tuple(_hidden_reason(reason, hide) for reason in each.reasons),
+                devices=tuple(_hide_devices(each.devices, hide)),
+                reasons=tuple(_hide_in_reason(reason, hide) for reason in each.reasons),
             )
             for each in group.requests
         ),
-        pools=tuple(_hidden_reason(reason, hide) for reason in group.pools),
+        pools=tuple(_hide_in_reason(reason, hide) for reason in group.pools),
     )
 
 
-def _hidden(devices: Iterable[DeviceId], hide: Callable[[str], str]) -> Iterator[DeviceId]:
+def _hide_devices(devices: Iterable[DeviceId], hide: Callable[[str], str]) -> Iterator[DeviceId]:
     return (DeviceId(each.driver, hide(each.pool), hide(each.device)) for each in devices)
 
 
-def _hidden_reason(reason: Reason, hide: Callable[[str], str]) -> Reason:
-    devices, chosen = tuple(_hidden(reason.devices, hide)), tuple(_hidden(reason.chosen, hide))
+def _hide_in_reason(reason: Reason, hide: Callable[[str], str]) -> Reason:
+    devices, chosen = tuple(_hide_devices(reason.devices, hide)), tuple(_hide_devices(reason.chosen, hide))
     return replace(reason, text=hide(reason.text), devices=devices, chosen=chosen)

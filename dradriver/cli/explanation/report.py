@@ -1,8 +1,9 @@
-"""The complete explanation, as lines and as a document."""
+"""The complete explanation, which can be output as lines or as a document."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dradriver.cli.classic import NegotiationReport
 from dradriver.cli.explanation.claims import ClaimStage
 from dradriver.cli.explanation.nodes import NodeGroup
 
@@ -14,11 +15,12 @@ class Explanation:
     """Why a pod or a claim is in its state.
 
     Attributes:
-        kind, ref: subject: `Pod` or `ResourceClaim`, and `namespace/name`.
+        kind, ref: the explained object: `Pod` or `ResourceClaim`, and its `namespace/name`.
         message: one sentence.
-        claims: the claims, in the pod's order.
-        remarks: other useful facts, one sentence each.
-        nodes: results of the nodes; empty if nothing is left to allocate.
+        claims: states of the claims, in the pod's order.
+        remarks: other facts, one sentence each.
+        nodes: results of the nodes; empty if all claims are allocated.
+        negotiation: the negotiation with controllers; None if no classic claim is pending (KEP-3063).
     """
 
     kind: str
@@ -27,18 +29,21 @@ class Explanation:
     claims: tuple[ClaimStage, ...] = ()
     remarks: tuple[str, ...] = ()
     nodes: tuple[NodeGroup, ...] = ()
+    negotiation: NegotiationReport | None = None
 
     def lines(self) -> Iterator[str]:
-        """Return the answer for people."""
+        """Yield the lines of the text output."""
         yield self.message
         for claim in self.claims:
             yield from (f"  {line}" for line in claim.lines() if line != self.message)
+        if self.negotiation is not None:
+            yield from (f"  {line}" for line in self.negotiation.lines())
         yield from (f"  {remark}" for remark in self.remarks)
         for group in self.nodes:
             yield from group.lines()
 
     def document(self) -> dict[str, object]:
-        """Return the answer for programs: a document of `dradriver/v1`."""
+        """Return a document of `dradriver/v1` for programs."""
         namespace, _, name = self.ref.partition("/")
         return {
             "apiVersion": "dradriver/v1",
@@ -46,6 +51,7 @@ class Explanation:
             "subject": {"kind": self.kind, "namespace": namespace, "name": name},
             "message": self.message,
             "claims": [claim.document() for claim in self.claims],
+            "negotiation": self.negotiation.document() if self.negotiation is not None else None,
             "remarks": list(self.remarks),
             "nodes": [group.document() for group in self.nodes],
         }

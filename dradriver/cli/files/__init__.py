@@ -1,17 +1,17 @@
-"""Reads objects from files: several in a file, YAML or JSON, each with its place.
+"""Reads objects from YAML and JSON files.
 
-Law of this package: unreadable parts are reported with file and line, beside the readable ones. An object's
-fields are decoded on first use, because files of simulations hold hundreds of thousands of objects.
+A file can contain several objects. The lines of each object's fields are known.
 
-- `reading`: turns files into documents.
+Law of this package: it must report unreadable parts with file and line, and read all other parts. An object's
+fields are decoded on first use, because the files of a simulation can contain hundreds of thousands of objects.
+
+- `reading`: reads files and returns their documents.
 - `documents`: one object of a file.
-- `places`: line numbers of an object's fields.
+- `field_lines`: line numbers of an object's fields.
 - `yaml_text`: reads YAML with JSON's types only.
-- `options`: the option that names files.
 """
 
 from dradriver.cli.files.documents import Document, Source
-from dradriver.cli.files.options import file_options
-from dradriver.cli.files.reading import Reading, UnreadError, read_files, read_sound_files
+from dradriver.cli.files.reading import Reading, UnreadableError, file_options, read_files, read_valid_files
 
-__all__ = ["Document", "Reading", "Source", "UnreadError", "file_options", "read_files", "read_sound_files"]
+__all__ = ["Document", "Reading", "Source", "UnreadableError", "file_options", "read_files", "read_valid_files"]

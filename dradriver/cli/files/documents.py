@@ -1,11 +1,11 @@
-"""One object of a file, with the line numbers of its fields."""
+"""One object of a file, with the lines of its fields."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
 
-from dradriver.cli.files.places import FieldPlaces, json_places, yaml_places
+from dradriver.cli.files.field_lines import FieldLines, json_field_lines, yaml_field_lines
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.encoding.versions import GROUP, VERSIONS, v1_from_older
 
@@ -13,7 +13,7 @@ __all__ = ["Document", "Source"]
 
 
 class _Header(msgspec.Struct, rename="camel"):
-    """The fields that identify an object. All others are skipped."""
+    """The fields that identify an object. All other fields are skipped."""
 
     api_version: object = None
     kind: object = None
@@ -26,9 +26,9 @@ class Source:
     """The content of a file.
 
     Attributes:
-        file: its name as given; `<stdin>` for `-`.
-        content: its bytes.
-        is_json: whether it holds one JSON object.
+        file: name of the file as given; `<stdin>` for `-`.
+        content: bytes of the file.
+        is_json: whether the file contains one JSON object.
     """
 
     file: str
@@ -36,9 +36,9 @@ class Source:
     is_json: bool
 
     @cached_property
-    def places(self) -> list[FieldPlaces]:
-        """Line numbers of the fields of its documents, computed when a problem is reported."""
-        return json_places(self.content) if self.is_json else yaml_places(self.content)
+    def field_lines(self) -> list[FieldLines]:
+        """Line numbers of the fields of the file's documents. They are computed when a problem is reported."""
+        return json_field_lines(self.content) if self.is_json else yaml_field_lines(self.content)
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,9 @@ class Document:
     Attributes:
         source: the file.
         index: number of the document in the file, from 1.
-        raw: JSON text of the object as a client would send it: the file's own bytes for JSON, compact for YAML.
-        item: its index in the `items` of a list; None if the document is the object.
+        raw: JSON text of the object as a client would send it: for a JSON file, the bytes of the file; for a
+            YAML file, compact JSON.
+        item: index of the object in the `items` of a list; None if the document is the object itself.
     """
 
     source: Source
@@ -64,7 +65,7 @@ class Document:
 
     @property
     def is_json(self) -> bool:
-        """Whether the file holds JSON."""
+        """Whether the file contains JSON."""
         return self.source.is_json
 
     @cached_property
@@ -78,18 +79,18 @@ class Document:
 
     @property
     def api_version(self) -> str | None:
-        """Its `apiVersion`; None if it has none."""
-        found = self._header.api_version
-        return None if found is None else str(found)
+        """The object's `apiVersion`; None if the object has none."""
+        version = self._header.api_version
+        return None if version is None else str(version)
 
     @property
     def is_cdi(self) -> bool:
-        """Whether it is a CDI spec."""
+        """Whether the object is a CDI spec."""
         return self._header.cdi_version is not msgspec.UNSET
 
     @property
     def kind(self) -> str:
-        """Its kind; `CDI spec` for an object with a `cdiVersion`; empty if it has none."""
+        """The object's kind; `CDI spec` for an object with a `cdiVersion`; empty if it has neither."""
         kind = self._header.kind
         return "CDI spec" if self.is_cdi else kind if isinstance(kind, str) else ""
 
@@ -103,7 +104,7 @@ class Document:
 
     @property
     def namespace(self) -> str:
-        """`metadata.namespace`; empty if it has none."""
+        """`metadata.namespace`; empty if the object has no namespace."""
         return self._metadata("namespace")
 
     def _metadata(self, field: str) -> str:
@@ -111,10 +112,10 @@ class Document:
         return str(metadata.get(field) or "") if isinstance(metadata, dict) else ""
 
     def as_v1(self) -> bytes:
-        """Return the JSON text. An object of an older version of `resource.k8s.io` is converted to v1.
+        """Return the JSON text. If the object has an older version of `resource.k8s.io`, it is converted to v1.
 
         Raises:
-            InvalidObjectError: it does not have the structure of an object of that version.
+            InvalidObjectError: the object does not have the structure that its version requires.
         """
         group, _, version = (self.api_version or "").partition("/")
         raw = bytes(self.raw)
@@ -123,20 +124,24 @@ class Document:
         try:
             return v1_from_older(self.kind, raw, version)
         except msgspec.DecodeError as error:
-            raise InvalidObjectError(self.place, [Problem("", str(error))]) from None
+            raise InvalidObjectError(self.location, [Problem("", str(error))]) from None
 
     @property
-    def place(self) -> str:
-        """`file: document 2 (ResourceSlice node-1-gpu)`."""
+    def location(self) -> str:
+        """Location for messages: `file: document 2 (ResourceSlice node-1-gpu)`."""
         what = " ".join(part for part in (self.kind, self.name) if part)
         return f"{self.file}: document {self.index}" + (f" ({what})" if what else "")
 
     def line(self, path: str) -> int | None:
-        """Return the line of a field, or of the innermost existing field around it, from 1.
+        """Return the line of a field, or of the innermost existing field around it.
 
-        The result is None after a document of the file that cannot be read.
+        Args:
+            path: path in the object, such as `spec.devices[0].name`.
+
+        Returns:
+            The line, from 1. None if an earlier document of the file cannot be read.
         """
-        places = self.source.places
-        if self.index > len(places):
+        field_lines = self.source.field_lines
+        if self.index > len(field_lines):
             return None
-        return places[self.index - 1].line(path if self.item is None else f"items[{self.item}].{path}")
+        return field_lines[self.index - 1].line(path if self.item is None else f"items[{self.item}].{path}")

@@ -1,20 +1,23 @@
-"""Turns files into documents."""
+"""Reads files and returns their documents, and defines the option that names files."""
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+import click
 import msgspec
 import yaml
 
 from dradriver.cli.files.documents import Document, Source
-from dradriver.cli.files.yaml_text import Broken, each_document, load_yaml
+from dradriver.cli.files.yaml_text import BrokenDocument, iter_documents, load_yaml
 from dradriver.errors import InvalidObjectError, NotFoundError, Problem
 
-__all__ = ["Reading", "UnreadError", "read_files", "read_sound_files"]
+__all__ = ["Reading", "UnreadableError", "file_options", "read_files", "read_valid_files"]
+
+F = TypeVar("F", bound=Callable[..., object])
 
 STDIN: Final = "-"
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
@@ -25,19 +28,20 @@ class Reading:
     """Result of reading files.
 
     Attributes:
-        documents: every object, in order, with the items of lists one by one.
-        errors: files or documents that are not YAML or JSON objects, and names without any content.
+        documents: all objects in order. Each item of a list is a separate object.
+        errors: files or documents that are not YAML or JSON objects, and given names for which no object was
+            found.
     """
 
     documents: list[Document]
-    errors: list["UnreadError"]
+    errors: list["UnreadableError"]
 
 
-class UnreadError(InvalidObjectError):
+class UnreadableError(InvalidObjectError):
     """A document that cannot be read.
 
     Attributes:
-        file, document: the file and the number of the document; 0 for the whole file.
+        file, document: the file, and the number of the document in the file; 0 for the whole file.
         line: the line; None if unknown.
     """
 
@@ -45,12 +49,34 @@ class UnreadError(InvalidObjectError):
         self.file = file
         self.document = document
         self.line = line
-        place = f"{file}:{line}" if line else f"{file}: document {document}" if document else file
-        super().__init__(place, [Problem("", rule)])
+        location = f"{file}:{line}" if line else f"{file}: document {document}" if document else file
+        super().__init__(location, [Problem("", rule)])
+
+
+def file_options(*, required: bool = True) -> Callable[[F], F]:
+    """Return a decorator that adds the option `-f/--filename`.
+
+    Args:
+        required: whether the user must give at least one file. If not, the command reads the cluster by
+            default.
+
+    Returns:
+        The decorator. The command gets the argument `files`: the names in the given order.
+    """
+    help_text = "File, folder with *.yaml, *.yml and *.json files, or - for stdin; can be repeated."
+    if not required:
+        help_text += "  [default: read the cluster]"
+    return click.option("-f", "--filename", "files", multiple=True, required=required, help=help_text)
 
 
 def read_files(names: Sequence[str]) -> Reading:
-    """Read files, folders (their *.yaml, *.yml and *.json) and `-`, the standard input.
+    """Read files, the *.yaml, *.yml and *.json files of folders, and the standard input (`-`).
+
+    Args:
+        names: paths in the order of reading.
+
+    Returns:
+        All objects, and an error for each part that cannot be read.
 
     Raises:
         NotFoundError: a file does not exist or cannot be opened.
@@ -61,17 +87,23 @@ def read_files(names: Sequence[str]) -> Reading:
         for file, content in _contents(name):
             _read(file, content, reading)
         if before == len(reading.documents) + len(reading.errors):
-            rule = f"nothing found: no {', '.join(sorted(SUFFIXES))} file with an object, or an empty one"
-            reading.errors.append(UnreadError(name, 0, rule))
+            rule = f"no objects: there is no {', '.join(sorted(SUFFIXES))} file, or the files are empty"
+            reading.errors.append(UnreadableError(name, 0, rule))
     return reading
 
 
-def read_sound_files(names: Sequence[str]) -> list[Document]:
+def read_valid_files(names: Sequence[str]) -> list[Document]:
     """Read files, and fail if any part cannot be read.
+
+    Args:
+        names: as in `read_files`.
+
+    Returns:
+        All objects in their order.
 
     Raises:
         NotFoundError: a file does not exist or cannot be opened.
-        UnreadError: the first part that cannot be read.
+        UnreadableError: the first part that cannot be read.
     """
     reading = read_files(names)
     if reading.errors:
@@ -84,33 +116,34 @@ def _read(file: str, content: bytes, reading: Reading) -> None:
         _add(Document(Source(file, content, is_json=True), 1, content), reading)
         return
     source = Source(file, content, is_json=False)
-    for index, found in enumerate(each_document(content, load_yaml), 1):
-        if isinstance(found, Broken):
-            line = found.mark.line + 1 if found.mark else None
-            reading.errors.append(UnreadError(file, index, _why_not(found), line))
+    for index, loaded in enumerate(iter_documents(content, load_yaml), 1):
+        if isinstance(loaded, BrokenDocument):
+            line = loaded.mark.line + 1 if loaded.mark else None
+            reading.errors.append(UnreadableError(file, index, _describe_error(loaded), line))
             continue
-        for key, line in found.repeated:
-            reading.errors.append(UnreadError(file, index, f"key {key!r} is written twice", line))
+        for key, line in loaded.repeated:
+            reading.errors.append(UnreadableError(file, index, f"duplicate key {key!r}", line))
         try:
-            _add(Document(source, index, _converted(found.body)), reading)
+            _add(Document(source, index, _to_json(loaded.body)), reading)
         except (TypeError, ValueError) as error:
-            places = source.places
-            line = places[index - 1].first if index <= len(places) else None
-            reading.errors.append(UnreadError(file, index, str(error), line))
+            field_lines = source.field_lines
+            line = field_lines[index - 1].first if index <= len(field_lines) else None
+            reading.errors.append(UnreadableError(file, index, str(error), line))
 
 
-def _converted(body: object) -> bytes:
+def _to_json(body: object) -> bytes:
     """Return the JSON text of a document.
 
     Raises:
-        TypeError, ValueError: it has none, or is not an object; the message gives the reason.
+        TypeError, ValueError: the document contains values that JSON does not have, or is not an object. The
+            message gives the reason.
     """
     try:
         compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:
-        raise ValueError(f"not YAML of JSON's types: {error}") from error
+        raise ValueError(f"not YAML with JSON's types: {error}") from error
     if not isinstance(body, dict):
-        raise TypeError(_no_object(compact))
+        raise TypeError(_not_an_object(compact))
     return compact
 
 
@@ -120,7 +153,7 @@ def _add(document: Document, reading: Reading) -> None:
             reading.documents.append(each)
         else:
             line = document.line(each.path)
-            reading.errors.append(UnreadError(document.file, document.index, str(each), line))
+            reading.errors.append(UnreadableError(document.file, document.index, str(each), line))
 
 
 def _contents(name: str) -> Iterator[tuple[str, bytes]]:
@@ -137,7 +170,7 @@ def _contents(name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_json_object(content: bytes) -> bool:
-    """Return whether the file is one JSON object. A flow mapping or several documents are YAML."""
+    """Return whether the file is one JSON object. A file with a flow mapping or several documents is YAML."""
     if content.lstrip()[:1] != b"{":
         return False
     try:
@@ -150,10 +183,10 @@ def _is_json_object(content: bytes) -> bool:
 
 
 class _Skipped(msgspec.Struct):
-    """An object without fields, so that all fields are skipped."""
+    """Declares no fields, so msgspec skips all fields of the decoded object."""
 
 
-def _why_not(broken: Broken) -> str:
+def _describe_error(broken: BrokenDocument) -> str:
     error = broken.error
     if isinstance(error, yaml.MarkedYAMLError):
         at = error.context_mark
@@ -163,12 +196,12 @@ def _why_not(broken: Broken) -> str:
     rest_lost = "; the rest of the file is not read" if broken.is_last else ""
     if isinstance(error, yaml.YAMLError):
         return f"not YAML: {' '.join(str(error).split())}{rest_lost}"
-    told = "nested too deeply" if isinstance(error, RecursionError) else f"not YAML of JSON's types: {error}"
-    return told + rest_lost
+    rule = "nested too deeply" if isinstance(error, RecursionError) else f"not YAML with JSON's types: {error}"
+    return rule + rest_lost
 
 
-def _no_object(text: bytes | msgspec.Raw) -> str:
-    return f"an object is wanted, found {bytes(text).decode()[:40]}"
+def _not_an_object(text: bytes | msgspec.Raw) -> str:
+    return f"must be an object, not {bytes(text).decode()[:40]}"
 
 
 def _objects(document: Document) -> Iterator[Document | Problem]:
@@ -181,7 +214,7 @@ def _objects(document: Document) -> Iterator[Document | Problem]:
         if bytes(memoryview(raw)[:1]) == b"{":
             yield Document(document.source, document.index, raw, number)
         else:
-            yield Problem(f"items[{number}]", _no_object(raw))
+            yield Problem(f"items[{number}]", _not_an_object(raw))
 
 
 def _items(document: Document) -> list[msgspec.Raw] | None:

@@ -14,7 +14,7 @@ from dradriver.kube import CLAIMS, SLICES, TAINT_RULES, Client
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.model.resource.taint_rule import DeviceTaintRule, with_rules
+from dradriver.model.resource.taint_rule import DeviceTaintRule, apply_rules
 
 __all__ = ["device_rows", "devices"]
 
@@ -22,26 +22,24 @@ COLUMNS = ("name", "driver", "pool", "node", "allocated to", "taints")
 WIDE = (*COLUMNS, "attributes")
 
 
-@click.command(short_help="Show devices: where they are, who holds them, taints.")
-@click.option("--driver", help="Only devices of this driver.")
-@click.option("--pool", help="Only devices of this pool.")
+@click.command(short_help="Show devices: node, claims, taints.")
+@click.option("--driver", help="Show only devices of this driver.  [default: all]")
+@click.option("--pool", help="Show only devices of this pool.  [default: all]")
 @cluster_options
 @wide_output_option
-def devices(
-    driver: str | None, pool: str | None, kubeconfig: str | None, context: str | None, output: str
-) -> None:
-    """Show devices: where they are, who holds them; attributes and capacities with -o wide.
+def devices(driver: str | None, pool: str | None, access: Access, output: str) -> None:
+    """Show devices: node, claims, taints; with -o wide also attributes and capacities.
 
-    Taints are those of their drivers and of DeviceTaintRules.
+    The taints are those of the drivers and of DeviceTaintRules.
     """
 
-    async def ask(client: Client) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
+    async def read(client: Client) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
         published = await list_typed(client, SLICES, ResourceSlice)
         rules = await list_if_allowed(client, TAINT_RULES, DeviceTaintRule)
         claims = await list_typed(client, CLAIMS, ResourceClaim)
-        return [with_rules(each, rules) for each in published], claims
+        return [apply_rules(each, rules) for each in published], claims
 
-    slices, claims = with_client(Access(kubeconfig, context), ask)
+    slices, claims = with_client(access, read)
     rows = [
         row
         for row in device_rows(slices, claims)
@@ -54,11 +52,16 @@ def devices(
 def device_rows(
     slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
 ) -> Iterator[Mapping[str, object]]:
-    """Yield one row for each device of the pool generation that its node sees."""
+    """Yield one row for each device that some node uses. Nodes may use different generations of a pool.
+
+    Args:
+        slices: all ResourceSlices.
+        claims: all claims. Devices of allocated claims are shown as allocated.
+    """
     in_use = InUse.of(claims)
     for key, pool in Inventory.of(slices).published.items():
         driver, name = key
-        held = in_use.of_pool(key)
+        held = in_use.claims_by_device(key)
         for pooled in pool.devices():
             device = pooled.device
             yield {
@@ -73,7 +76,7 @@ def device_rows(
 
 
 def _attributes(device: Device, driver: str) -> dict[str, object]:
-    """Return attributes and capacities. Names of the driver's own domain have no domain."""
+    """Return attributes and capacities. Names in the driver's own domain are shown without the domain."""
     values: dict[str, object] = {}
     for name, attribute in device.attributes.items():
         value = attribute.value

@@ -15,7 +15,7 @@ class PodSummary(NamedTuple):
     """Two columns of `kubectl get pods`.
 
     Attributes:
-        ready: number of ready containers, and of all: `0/1`.
+        ready: number of ready containers and number of all containers: `0/1`.
         status: the phase, or a more specific state: `CrashLoopBackOff`, `Init:0/1`, `Terminating`.
     """
 
@@ -42,7 +42,11 @@ class _Container:
 
 
 def pod_summary(pod: Pod) -> PodSummary:
-    """Return READY and STATUS of the pod."""
+    """Return READY and STATUS of the pod.
+
+    Args:
+        pod: the pod.
+    """
     initializing, sidecars = _initializing(pod)
     status, ready = initializing, 0
     if not initializing or _has(pod, "Initialized"):
@@ -52,7 +56,7 @@ def pod_summary(pod: Pod) -> PodSummary:
 
 
 def _begin(pod: Pod) -> str:
-    """Return the status before containers are considered."""
+    """Return the status from the pod's own fields, before the states of its containers are considered."""
     gated = any(
         each.type == "PodScheduled" and each.reason == "SchedulingGated" for each in pod.status.conditions
     )
@@ -60,7 +64,7 @@ def _begin(pod: Pod) -> str:
 
 
 def _end(pod: Pod, status: str) -> str:
-    """Return the status after deletion is considered."""
+    """Return the status to show: `status`, unless the pod is being deleted."""
     if pod.metadata.deletion_timestamp is None:
         return status
     if pod.status.reason == "NodeLost":
@@ -73,7 +77,7 @@ def _sidecars(pod: Pod) -> set[str]:
 
 
 def _initializing(pod: Pod) -> tuple[str, int]:
-    """Return the state of the first init container that is not done, or "", and the count of ready sidecars."""
+    """Return the state of the first unfinished init container, or "", and the number of ready sidecars."""
     sidecars, ready = _sidecars(pod), 0
     for number, status in enumerate(pod.status.init_container_statuses):
         each = _Container(status)
@@ -91,7 +95,10 @@ def _initializing(pod: Pod) -> tuple[str, int]:
 
 
 def _running(pod: Pod, status: str) -> tuple[str, int]:
-    """Return the status from the containers, of which the first has priority, and the number of ready ones."""
+    """Return the status that the containers give, and the number of ready containers.
+
+    If several containers give a status, the first container takes precedence.
+    """
     ready, error = 0, ""
     for each in map(_Container, reversed(pod.status.container_statuses)):
         if each.waiting:

@@ -5,10 +5,9 @@ from datetime import datetime
 import click
 
 from dradriver.cli.cluster_access import Access, cluster_options
-from dradriver.cli.get.pod_events import with_events
+from dradriver.cli.get.pending import pending_reason, with_events
 from dradriver.cli.get.pod_summary import pod_summary
 from dradriver.cli.get.show import View, namespace_options
-from dradriver.cli.get.why import why_pending
 from dradriver.cli.terminal.output import age, output_option
 from dradriver.kube import PODS
 from dradriver.model.core.workload import Pod
@@ -18,19 +17,13 @@ __all__ = ["pods"]
 COLUMNS = ("namespace", "name", "ready", "status", "age", "node", "claims", "why")
 
 
-@click.command(short_help="Show pods: status, node, claims, why one is not ready.")
+@click.command(short_help="Show pods: status, node, claims, and why a pod is not ready.")
 @namespace_options
 @cluster_options
 @output_option
-def pods(
-    namespace: str | None,
-    all_namespaces: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    output: str,
-) -> None:
-    """Show pods: readiness and status as kubectl prints them, node, claims, and why one is not ready."""
-    VIEW.show(Access(kubeconfig, context), output, "" if all_namespaces else namespace)
+def pods(namespace: str | None, all_namespaces: bool, access: Access, output: str) -> None:
+    """Show pods: readiness and status as in kubectl, node, claims, and why a pod is not ready."""
+    VIEW.show(access, output, "" if all_namespaces else namespace)
 
 
 def _row(pod: Pod, now: datetime) -> list[str]:
@@ -46,8 +39,8 @@ def _row(pod: Pod, now: datetime) -> list[str]:
         age(pod.metadata.creation_timestamp, now),
         pod.spec.node_name or "-",
         ",".join(claims) or "-",
-        why_pending(pod),
+        pending_reason(pod),
     ]
 
 
-VIEW = View(PODS, Pod, COLUMNS, _row, "No pods here (-A looks everywhere).", with_events)
+VIEW = View(PODS, Pod, COLUMNS, _row, "No pods in this namespace (-A shows all namespaces).", with_events)

@@ -21,13 +21,13 @@ COLUMNS = ("driver", "pool", "nodes", "generation", "slices", "devices", "alloca
 @click.command(short_help="Show pools: slices, allocated devices, problems.")
 @cluster_options
 @output_option
-def pools(kubeconfig: str | None, context: str | None, output: str) -> None:
-    """Show pools: their slices, how many devices are allocated, and why a pool can't be used."""
+def pools(access: Access, output: str) -> None:
+    """Show pools: slices, number of allocated devices, and why a pool cannot be used."""
 
-    async def ask(client: Client) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
+    async def read(client: Client) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
         return await list_typed(client, SLICES, ResourceSlice), await list_typed(client, CLAIMS, ResourceClaim)
 
-    slices, claims = with_client(Access(kubeconfig, context), ask)
+    slices, claims = with_client(access, read)
     rows = list(pool_rows(slices, claims))
     if output == "table":
         rows = [{**row, "slices": f"{row['slices']}/{row['resourceSliceCount']}"} for row in rows]
@@ -39,7 +39,12 @@ def pool_rows(
 ) -> Iterator[Mapping[str, object]]:
     """Yield one row for each pool.
 
-    `slices` counts the existing slices, `resourceSliceCount` the expected ones.
+    In a row, `slices` is the number of existing slices, and `resourceSliceCount` the number that the driver
+    declares.
+
+    Args:
+        slices: all ResourceSlices.
+        claims: all claims. Devices of allocated claims are counted as allocated.
     """
     in_use = InUse.of(claims)
     for key, pool in Inventory.of(slices).pools.items():
@@ -52,17 +57,21 @@ def pool_rows(
             "slices": len(pool.slices),
             "resourceSliceCount": expected,
             "devices": len(pool.devices),
-            "allocated": len(in_use.of_pool(key)),
+            "allocated": len(in_use.claims_by_device(key)),
             "problem": pool.problem,
         }
 
 
 def nodes_of(slices: Iterable[ResourceSlice]) -> str:
-    """Return the nodes that reach the devices of slices."""
-    found: dict[str, None] = {}
+    """Return the names of the nodes that reach the devices of slices, separated by commas.
+
+    Args:
+        slices: slices of one pool.
+    """
+    names: dict[str, None] = {}
     for source in slices:
         spec = source.spec
-        found[
+        names[
             spec.node_name
             or (
                 "all nodes"
@@ -72,4 +81,4 @@ def nodes_of(slices: Iterable[ResourceSlice]) -> str:
                 else "by selector"
             )
         ] = None
-    return ",".join(found)
+    return ",".join(names)

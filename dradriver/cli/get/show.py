@@ -18,13 +18,20 @@ __all__ = ["View", "namespace_options", "show_rows"]
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 Object = dict[str, object]
-_LIST = "dradriver/v1"
+_API_VERSION = "dradriver/v1"
 
 
 def namespace_options(command: F) -> F:
-    """Add the options `-n/--namespace` and `-A/--all-namespaces`."""
-    every = click.option("-A", "--all-namespaces", is_flag=True, help="Look into all namespaces.")
-    one = click.option("-n", "--namespace", help="Namespace to look into.  [default: the context's]")
+    """Add the options `-n/--namespace` and `-A/--all-namespaces`.
+
+    Args:
+        command: the command. It gets the arguments `namespace`, which can be None, and `all_namespaces`.
+
+    Returns:
+        The command with the options.
+    """
+    every = click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces.")
+    one = click.option("-n", "--namespace", help="Namespace.  [default: the context's]")
     return one(every(command))
 
 
@@ -35,10 +42,10 @@ class View(Generic[T]):
     Attributes:
         resource: the resource.
         kind: type to which objects are decoded for the table.
-        columns: head of the table.
-        row: returns the cells of an object, given the present time.
-        empty: message if there is no object.
-        look_up: adds information to the objects before they are shown in a table.
+        columns: names of the table's columns, in lower case.
+        row: returns the cells of an object. Its arguments are the object and the present time.
+        empty: message if no object exists.
+        enrich: adds information to the objects before they are shown in a table.
     """
 
     resource: Resource
@@ -46,7 +53,7 @@ class View(Generic[T]):
     columns: Sequence[str]
     row: Callable[[T, datetime], list[str]]
     empty: str
-    look_up: Callable[[Client, Sequence[T]], Awaitable[list[T]]] | None = None
+    enrich: Callable[[Client, Sequence[T]], Awaitable[list[T]]] | None = None
 
     def show(self, access: Access, form: str, namespace: str | None = "") -> None:
         """List and show the objects: as a table, or as a `List` of the cluster's own objects.
@@ -54,7 +61,7 @@ class View(Generic[T]):
         Args:
             access: the cluster.
             form: `table`, `json` or `yaml`.
-            namespace: namespace of the objects; empty: all; None: the kubeconfig's namespace.
+            namespace: namespace of the objects; empty: all namespaces; None: the kubeconfig's namespace.
         """
 
         def where(client: Client) -> str:
@@ -64,19 +71,33 @@ class View(Generic[T]):
             return (await client.list(self.resource, where(client), into=bytes)).items
 
         async def values(client: Client) -> list[T]:
-            found = await list_typed(client, self.resource, self.kind, where(client))
-            return found if self.look_up is None else await self.look_up(client, found)
+            listed = await list_typed(client, self.resource, self.kind, where(client))
+            return listed if self.enrich is None else await self.enrich(client, listed)
 
         if form == "table":
-            now = datetime.now(UTC)
-            table(self.columns, (self.row(e, now) for e in with_client(access, values)), empty=self.empty)
+            self.show_table(with_client(access, values))
         else:
-            self._document(with_client(access, objects), form)
+            self.show_list(with_client(access, objects), form)
 
-    def _document(self, raw: Iterable[bytes], form: str) -> None:
+    def show_table(self, values: Iterable[T]) -> None:
+        """Show objects as a table.
+
+        Args:
+            values: the objects.
+        """
+        now = datetime.now(UTC)
+        table(self.columns, (self.row(each, now) for each in values), empty=self.empty)
+
+    def show_list(self, raw: Iterable[bytes], form: str) -> None:
+        """Show objects as a `List`.
+
+        Args:
+            raw: JSON texts of the objects.
+            form: `json` or `yaml`.
+        """
         items = [cast(Object, msgspec.json.decode(text)) for text in raw]
         for item in items:
-            # The API server omits these fields in the items of a list.
+            # The API server omits `apiVersion` and `kind` in the items of a list.
             item.setdefault("apiVersion", self.resource.api_version)
             item.setdefault("kind", self.resource.kind)
         document({"apiVersion": "v1", "kind": "List", "items": items}, form)
@@ -85,9 +106,18 @@ class View(Generic[T]):
 def show_rows(
     kind: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], form: str, empty: str
 ) -> None:
-    """Show rows as a table, or as a document of `dradriver/v1`. A column is a field name in words."""
+    """Show rows as a table, or as a document of `dradriver/v1`.
+
+    Args:
+        kind: kind of the document, such as `PoolList`.
+        columns: fields to show as columns of the table, with their names written as words: the column
+            `allocated to` shows the field `allocatedTo`.
+        rows: fields of each row, by name. The document contains all fields.
+        form: `table`, `json` or `yaml`.
+        empty: message if there are no rows.
+    """
     if form != "table":
-        document({"apiVersion": _LIST, "kind": kind, "items": [dict(row) for row in rows]}, form)
+        document({"apiVersion": _API_VERSION, "kind": kind, "items": [dict(row) for row in rows]}, form)
         return
     table(columns, ([_cell(row.get(_field(column))) for column in columns] for row in rows), empty=empty)
 

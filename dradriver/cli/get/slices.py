@@ -15,18 +15,18 @@ __all__ = ["slices"]
 COLUMNS = ("name", "driver", "pool", "generation", "of", "node", "devices", "counter sets", "age")
 
 
-@click.command()
+@click.command(short_help="Show ResourceSlices.")
 @cluster_options
 @output_option
-def slices(kubeconfig: str | None, context: str | None, output: str) -> None:
-    """Show ResourceSlices."""
-    VIEW.show(Access(kubeconfig, context), output)
+def slices(access: Access, output: str) -> None:
+    """Show ResourceSlices: pool, node, and number of devices and counter sets."""
+    VIEW.show(access, output)
 
 
-def _row(found: ResourceSlice, now: datetime) -> list[str]:
-    spec = found.spec
+def _row(source: ResourceSlice, now: datetime) -> list[str]:
+    spec = source.spec
     return [
-        found.metadata.name,
+        source.metadata.name,
         spec.driver,
         spec.pool.name,
         str(spec.pool.generation),
@@ -34,7 +34,7 @@ def _row(found: ResourceSlice, now: datetime) -> list[str]:
         spec.node_name or "-",
         str(len(spec.devices)),
         str(len(spec.shared_counters)),
-        age(found.metadata.creation_timestamp, now),
+        age(source.metadata.creation_timestamp, now),
     ]
 
 

@@ -1,13 +1,24 @@
-"""Use of counter sets, and a drawing of it: which claims have which part of a device.
+"""Computes and draws the use of counter sets: which claims have which part of a device.
 
-Law of this package: everything drawn comes from the counters that a driver published, and nothing from tables
-of products. `counter_set_uses` and `drawing` are pure, so the demonstration uses them like the command.
+Law of this package: it must draw only the counters that a driver published, and must not contain tables of
+products. `counter_set_uses` and `draw_counter_sets` are pure, so both the command and the demonstration can use
+them.
 
+- `largest`: finds the largest devices that still fit.
 - `use`: computes the use of counter sets.
-- `drawing`: draws it as text.
+- `drawing`: draws the use of counter sets as text.
 """
 
-from dradriver.cli.partitions.drawing import drawing
-from dradriver.cli.partitions.use import CounterSetUse, CounterUse, HoldingPod, counter_set_uses
+from dradriver.cli.partitions.drawing import draw_counter_sets
+from dradriver.cli.partitions.largest import LargestDevices, largest_devices
+from dradriver.cli.partitions.use import CounterSetUse, CounterUse, HeldDevice, counter_set_uses
 
-__all__ = ["CounterSetUse", "CounterUse", "HoldingPod", "counter_set_uses", "drawing"]
+__all__ = [
+    "CounterSetUse",
+    "CounterUse",
+    "HeldDevice",
+    "LargestDevices",
+    "counter_set_uses",
+    "draw_counter_sets",
+    "largest_devices",
+]

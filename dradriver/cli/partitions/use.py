@@ -1,15 +1,15 @@
-"""Use of the counter sets of pools by devices (KEP-4815)."""
+"""Computes how devices use the counter sets of pools (KEP-4815)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator import AllocationNode, Features, InUse, Inventory, PooledDevice, PoolView
 from dradriver.allocator.supply.devices_in_use import PoolUse
-from dradriver.allocator.supply.node_supply import taken_of
+from dradriver.allocator.supply.node_supply import compute_held_resources
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import ResourceClaim
 
-__all__ = ["CounterSetUse", "CounterUse", "HoldingPod", "counter_set_uses"]
+__all__ = ["CounterSetUse", "CounterUse", "FreeCounters", "HeldDevice", "counter_set_uses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class CounterUse:
 
     Attributes:
         name: name of the counter.
-        total: its total amount.
-        used: amount of all devices in use; more than `total` if a driver has reduced the counter.
+        total: total amount of the counter.
+        used: amount that all devices in use consume; higher than `total` if a driver has reduced the counter.
     """
 
     name: str
@@ -28,20 +28,20 @@ class CounterUse:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldingPod:
+class HeldDevice:
     """A device in use.
 
     Attributes:
         device: name of the device.
-        claims: claims (`namespace/name`) that have it or shares of it.
+        claims: claims (`namespace/name`) that have the device or shares of the device.
         pods: pods (`namespace/name`) for which these claims are reserved.
-        takes: amounts that it consumes of the counter set, by counter.
+        consumes: amounts that the device consumes from the counter set, by counter.
     """
 
     device: str
     claims: tuple[str, ...]
     pods: tuple[str, ...]
-    takes: Mapping[str, Quantity]
+    consumes: Mapping[str, Quantity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,18 @@ class CounterSetUse:
     """One counter set.
 
     Attributes:
-        driver, pool, name: identify the counter set.
-        counters: all its counters, by name.
-        holders: devices in use that consume from it, in the pool's order.
-        fitting: names of the devices that counters and compatibility groups still allow.
-        devices: number of devices that consume from it.
+        driver, pool, name: driver, pool and name of the counter set.
+        counters: all counters of the counter set, by name.
+        holders: devices in use that consume from the counter set, in the pool's order.
+        fitting: names of the devices that the free counters and compatibility groups still allow.
+        devices: number of devices that consume from the counter set.
     """
 
     driver: str
     pool: str
     name: str
     counters: tuple[CounterUse, ...]
-    holders: tuple[HoldingPod, ...]
+    holders: tuple[HeldDevice, ...]
     fitting: tuple[str, ...]
     devices: int
 
@@ -72,9 +72,9 @@ def counter_set_uses(
 
     Args:
         inventory: all pools.
-        claims: all claims. Allocated ones have devices.
-        node: only pools with devices that this node reaches. They include the devices of other nodes, because
-            nodes share counters.
+        claims: all claims. Devices of allocated claims count as in use.
+        node: only pools with devices that this node reaches are included; None: all pools. The result also
+            counts the devices of other nodes in these pools, because nodes share counters.
     """
     claims = list(claims)
     in_use = InUse.of(claims)
@@ -92,17 +92,20 @@ def counter_set_uses(
 
 
 def _usable(inventory: Inventory, node: AllocationNode | None) -> Sequence[PoolView]:
-    """Return the usable pools in order; with a node, those with devices that it reaches."""
+    """Return the usable pools in order.
+
+    If a node is given, return only pools with devices that the node reaches.
+    """
     if node is None:
         return [pool for pool in inventory.pools.values() if pool.problem is None]
-    seen = inventory.on(node, Features(compatibility_groups=True))
+    seen = inventory.pools_on(node, Features(compatibility_groups=True))
     return sorted(
         (each.view for each in seen if each.devices and each.problem is None), key=lambda pool: pool.key
     )
 
 
 def _of_pool(pool: PoolView, use: PoolUse, pods: Mapping[str, tuple[str, ...]]) -> Iterator[CounterSetUse]:
-    left = _Left(pool, use)
+    free = FreeCounters(pool, use)
     members: dict[str, list[PooledDevice]] = {name: [] for name in pool.counter_sets}
     for device in pool.devices:
         for taken in device.device.consumes_counters:
@@ -123,41 +126,54 @@ def _of_pool(pool: PoolView, use: PoolUse, pods: Mapping[str, tuple[str, ...]]) 
                 for counter in sorted(counters)
             ),
             holders=holders,
-            fitting=tuple(device.id.device for device in devices if left.fits(device)),
+            fitting=tuple(device.id.device for device in devices if free.fits(device)),
             devices=len(devices),
         )
 
 
 def _holder(
     counter_set: str, device: PooledDevice, claims: tuple[str, ...], pods: Mapping[str, tuple[str, ...]]
-) -> HoldingPod:
-    takes = {
+) -> HeldDevice:
+    consumes = {
         name: counter.value
         for taken in device.device.consumes_counters
         if taken.counter_set == counter_set
         for name, counter in taken.counters.items()
     }
     users = dict.fromkeys(pod for claim in claims for pod in pods.get(claim, ()))
-    return HoldingPod(device.id.device, claims, tuple(users), takes)
+    return HeldDevice(device.id.device, claims, tuple(users), consumes)
 
 
-def _sum(holders: Iterable[HoldingPod], counter: str) -> Quantity:
-    taken = [holder.takes[counter] for holder in holders if counter in holder.takes]
+def _sum(holders: Iterable[HeldDevice], counter: str) -> Quantity:
+    taken = [holder.consumes[counter] for holder in holders if counter in holder.consumes]
     return sum(taken[1:], start=taken[0]) if taken else Quantity("0")
 
 
-class _Left:
-    """The free counters and the groups of a pool."""
+class FreeCounters:
+    """Free counters and allowed compatibility groups of a pool.
+
+    Args:
+        pool: the pool.
+        use: the devices of the pool that claims hold.
+    """
 
     def __init__(self, pool: PoolView, use: PoolUse) -> None:
-        taken, self._joined = taken_of(pool, use)
-        self._held = use.claims
-        self._left = [amount - nano for amount, nano in zip(pool.counters.amounts, taken, strict=True)]
+        taken, self._allowed_groups = compute_held_resources(pool, use)
+        self._in_use = use.claims
+        self._free = [amount - nano for amount, nano in zip(pool.counters.amounts, taken, strict=True)]
 
     def fits(self, device: PooledDevice) -> bool:
+        """Return whether the device is not in use and its counters and groups are free."""
         taken = device.consumption
         return (
-            device.id.device not in self._held
-            and all(self._left[at] >= nano for at, nano in taken.counters)
-            and all(self._joined[at] & bits for at, bits in taken.groups)
+            device.id.device not in self._in_use
+            and all(self._free[at] >= nano for at, nano in taken.counters)
+            and all(self._allowed_groups[at] & bits for at, bits in taken.groups)
         )
+
+    def take(self, device: PooledDevice) -> None:
+        """Count a device that fits as in use."""
+        for at, nano in device.consumption.counters:
+            self._free[at] -= nano
+        for at, bits in device.consumption.groups:
+            self._allowed_groups[at] &= bits

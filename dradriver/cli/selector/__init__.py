@@ -1,4 +1,4 @@
-"""`dradriver cel`: tries a device selector on devices before it is used in a claim or a class.
+"""`dradriver cel`: evaluates a device selector on devices, so that users can test it before use.
 
 - `command`: the command.
 - `trial`: evaluates a selector on many devices.

@@ -11,14 +11,20 @@ from dradriver.allocator.request.cel_selectors import selector_view
 from dradriver.cel import CelError, EvaluationError, Selector
 from dradriver.model.resource.claim import DeviceId
 
-__all__ = ["Failure", "Trial", "pointed", "try_on"]
+__all__ = ["Failure", "Trial", "evaluate_on", "point_at_error"]
 
 _NO_KEY: Final = re.compile(r"no such key: (.*)")
 
 
 @dataclass
 class Failure:
-    """An error and the devices with this error. `hint` is a proposed correction."""
+    """An error of the evaluation.
+
+    Attributes:
+        error: the error.
+        hint: proposed correction; None if no correction is known.
+        devices: the devices with this error.
+    """
 
     error: EvaluationError
     hint: str | None
@@ -31,10 +37,10 @@ class Trial:
 
     Attributes:
         matches: devices that the selector selects.
-        failures: errors; equal ones are one entry.
+        failures: the errors. Equal errors are one entry.
         devices: number of all devices.
         cost: cost of the most expensive evaluation, in CEL's units.
-        steps: steps of the longest evaluation.
+        steps: number of steps of the longest evaluation.
     """
 
     matches: list[DeviceId] = field(default_factory=list)
@@ -44,8 +50,13 @@ class Trial:
     steps: int = 0
 
 
-def try_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
-    """Evaluate the selector on each device."""
+def evaluate_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
+    """Evaluate the selector on each device.
+
+    Args:
+        selector: the compiled expression.
+        devices: the devices.
+    """
     trial = Trial()
     failures: dict[str, Failure] = {}
     for device in devices:
@@ -65,18 +76,23 @@ def try_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
 
 
 def _hint(error: EvaluationError, device: PooledDevice) -> str | None:
-    """Return a hint for a name that the device lacks: its right domain, or the closest name of the device."""
+    """Return a hint for a missing attribute name: its right domain, or the most similar name of the device."""
     missing = _NO_KEY.fullmatch(error.reason)
     names = [name.rpartition("/") for name in (*device.device.attributes, *device.device.capacity)]
-    found = get_close_matches(missing[1], {name for _, _, name in names}, n=1) if missing else []
-    if missing is None or not found:
+    similar = get_close_matches(missing[1], {name for _, _, name in names}, n=1) if missing else []
+    if missing is None or not similar:
         return error.hint
     domains = sorted(domain or device.id.driver for domain, _, name in names if name == missing[1])
-    return f"the device has it in the domain {', '.join(domains)}" if domains else f"the device has {found[0]}"
+    return f"the device has it in domain {', '.join(domains)}" if domains else f"the device has {similar[0]}"
 
 
-def pointed(error: CelError, hint: str | None) -> list[str]:
-    """Return the error with the expression and a caret below the place."""
+def point_at_error(error: CelError, hint: str | None) -> list[str]:
+    """Return lines with the error, the expression, and a caret below the position of the error.
+
+    Args:
+        error: the error.
+        hint: proposed correction; None if no correction is known.
+    """
     lines = [f"    {line}" for line in error.expression.splitlines()]
     if error.position is not None:
         line, column = error.position

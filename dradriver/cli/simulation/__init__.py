@@ -1,12 +1,12 @@
-"""`dradriver simulate`: shows where pods would be placed and with which devices, from files without a cluster.
+"""`dradriver simulate`: shows on which nodes and with which devices the pods in files would be placed.
 
-The scheduler's filters and the allocator decide, pod by pod. Each allocation counts for the pods after it.
+The scheduler's filters and the allocator decide for one pod after another. Each allocation counts for the pods
+after it.
 
-Law of this package: it updates the simulated world and measures the time. Loading is not part of the
-measurement.
+Law of this package: it must change only the simulated world, and must not include loading in the measured time.
 
 - `command`: the command.
-- `run`: places the pods one after the other.
+- `run`: places the pods one after another.
 - `report`: the result for people and programs.
 """
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dradriver.cli.partitions import LargestDevices
 from dradriver.cli.simulation.run import SimulationOutcome
 from dradriver.cli.world import DEFAULT_NAMESPACE
 from dradriver.model.core.meta import ObjectMeta
@@ -18,7 +19,7 @@ class SimulationReport:
 
     Attributes:
         outcomes: results in the order of placement.
-        loading: seconds that were needed to load the world.
+        loading: seconds that it took to load the world.
     """
 
     outcomes: Sequence[SimulationOutcome]
@@ -26,8 +27,8 @@ class SimulationReport:
 
     @property
     def fits(self) -> bool:
-        """Whether all pods and claims have their devices."""
-        return all(outcome.node for outcome in self.outcomes)
+        """Whether all pods and claims have their devices, apart from those of controllers."""
+        return all(outcome.fits for outcome in self.outcomes)
 
     @property
     def seconds(self) -> float:
@@ -38,9 +39,13 @@ class SimulationReport:
     def _pods(self) -> list[SimulationOutcome]:
         return [outcome for outcome in self.outcomes if outcome.need.pod is not None]
 
-    def document(self) -> dict[str, object]:
-        """Return a document of `dradriver/v1`."""
-        alone = [outcome for outcome in self.outcomes if outcome.need.pod is None]
+    def document(self, largest: Sequence[LargestDevices]) -> dict[str, object]:
+        """Return a document of `dradriver/v1`.
+
+        Args:
+            largest: the largest devices of each pool that still fit after the simulation.
+        """
+        lone_claims = [outcome for outcome in self.outcomes if outcome.need.pod is None]
         return {
             "apiVersion": "dradriver/v1",
             "kind": "Simulation",
@@ -53,10 +58,16 @@ class SimulationReport:
             "undecided": [_name(each) for each in self.outcomes if each.undecided],
             "claims": {
                 _name(outcome): {"node": outcome.node, "allocation": builtins(outcome.claims[0].allocation)}
-                for outcome in alone
+                for outcome in lone_claims
                 if outcome.node
             },
-            "unallocated": {_name(each): each.reasons for each in alone if not each.node},
+            "unallocated": {_name(each): each.reasons for each in lone_claims if not each.fits},
+            "controller_claims": {
+                _key(each.claim.metadata): {"controller": each.controller, "mode": each.mode}
+                for outcome in self.outcomes
+                for each in outcome.controlled
+            },
+            "largest_devices": builtins(largest),
             "loading_seconds": round(self.loading, 3),
             **self._speed(),
         }
@@ -74,19 +85,26 @@ class SimulationReport:
     def lines(self) -> Iterator[str]:
         """Yield a line for each pod or claim and each device."""
         for outcome in self.outcomes:
-            what = f"{'claim' if outcome.need.pod is None else 'pod'} {_name(outcome)}"
+            subject = f"{'claim' if outcome.need.pod is None else 'pod'} {_name(outcome)}"
+            if outcome.need.pod is None and outcome.controlled:
+                (classic,) = outcome.controlled
+                yield f"{subject}: controller {classic.controller} decides about it: not simulated"
+                continue
             if not outcome.node:
-                nowhere = "unschedulable" if outcome.need.pod is not None else "fits nowhere"
-                yield f"{what}: {'undecided' if outcome.undecided else nowhere}"
+                error = "unschedulable" if outcome.need.pod is not None else "fits nowhere"
+                yield f"{subject}: {'undecided' if outcome.undecided else error}"
                 yield from (f"  {reason}" for reason in outcome.reasons)
                 continue
-            yield f"{what}: node {outcome.node}"
+            yield f"{subject}: node {outcome.node}"
+            for classic in outcome.controlled:
+                head = f"  claim {classic.claim.metadata.name}: controller {classic.controller}"
+                yield f"{head} decides whether it can be allocated for the node: not simulated"
             for claim in outcome.claims:
                 for result in claim.results:
                     yield f"  claim {claim.metadata.name}, request {result.request}: {result.id}"
 
     def summary(self) -> str:
-        """Return a summary in one sentence."""
+        """Return a summary line."""
         pods, speed = self._pods, self._speed()
         placed = sum(bool(outcome.node) for outcome in pods)
         return (
@@ -97,19 +115,25 @@ class SimulationReport:
 
 
 def _percentile(times: Sequence[float], percent: int) -> float:
-    """Return a percentile by the nearest rank, in milliseconds."""
+    """Return a percentile in milliseconds, by the nearest-rank method."""
     if not times:
         return 0.0
     return round(times[max(0, -(-len(times) * percent // 100) - 1)] * 1000, 3)
 
 
 def _name(outcome: SimulationOutcome) -> str:
-    """Return the name of a pod or claim, with its namespace unless that is `default`. Names have no slash."""
+    """Return the name of a pod or claim, after its namespace unless the namespace is `default`.
+
+    Names contain no slash, so a slash always ends a namespace.
+    """
     need = outcome.need
-    meta: ObjectMeta = (need.pod or need.claims[0]).metadata
+    return _key((need.pod or need.claims[0]).metadata)
+
+
+def _key(meta: ObjectMeta) -> str:
     return meta.name if meta.namespace == DEFAULT_NAMESPACE else f"{meta.namespace}/{meta.name}"
 
 
 def _allocations(claims: Sequence[ResourceClaim]) -> dict[str, object]:
-    """Return the allocations by claim name. The name is enough because a pod's claims are in its namespace."""
+    """Return the allocations by claim name. Names are unique because a pod's claims are in its namespace."""
     return {claim.metadata.name: builtins(claim.allocation) for claim in claims}

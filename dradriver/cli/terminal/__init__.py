@@ -1,7 +1,7 @@
-"""Output of commands in a terminal.
+"""What commands print in a terminal: results on stdout, errors and progress on stderr.
 
-- `output`: tables for people, and documents for programs.
-- `layout`: line breaks of tables and prose.
-- `errors`: errors as one line and an exit code.
-- `progress`: progress of long work on stderr.
+- `output`: prints tables for people, and JSON or YAML documents for programs.
+- `layout`: fits tables and prose into the width of the terminal.
+- `errors`: prints an error as one line, and sets the exit code.
+- `progress`: shows how far a long operation is.
 """

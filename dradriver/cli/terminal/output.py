@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from dradriver.cli.terminal.layout import table_lines, wrapped
+from dradriver.cli.terminal.layout import table_lines, wrap
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,14 +33,28 @@ _PIPE_WIDTH: Final = 1_000_000
 
 
 def output_option(command: F) -> F:
-    """Add the option `-o/--output`: `table`, `json` or `yaml`."""
-    return _output(command, ["table", "json", "yaml"], "json and yaml are documents for programs.")
+    """Add the option `-o/--output`.
+
+    Args:
+        command: the command. It gets the argument `output`: `table`, `json` or `yaml`.
+
+    Returns:
+        The command with the option.
+    """
+    return _output(command, ["table", "json", "yaml"], "json and yaml are for programs.")
 
 
 def wide_output_option(command: F) -> F:
-    """Add the option `-o/--output`, with `wide` for a table that has all columns."""
+    """Add the option `-o/--output` with the format `wide`.
+
+    Args:
+        command: the command. It gets the argument `output`: `table`, `wide`, `json` or `yaml`.
+
+    Returns:
+        The command with the option.
+    """
     forms = ["table", "wide", "json", "yaml"]
-    return _output(command, forms, "wide has all columns, json and yaml are documents for programs.")
+    return _output(command, forms, "wide adds columns; json and yaml are for programs.")
 
 
 def _output(command: F, forms: Sequence[str], help_text: str) -> F:
@@ -50,7 +64,7 @@ def _output(command: F, forms: Sequence[str], help_text: str) -> F:
         type=click.Choice(forms),
         default="table",
         show_default=True,
-        help=f"Form of the answer; {help_text}",
+        help=f"Output format; {help_text}",
     )
     return option(command)
 
@@ -78,7 +92,13 @@ def progress_console() -> "Console":
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) -> None:
-    """Print rows under upper-case column names, or the sentence `empty` if there are none."""
+    """Print a table.
+
+    Args:
+        columns: names in lower case.
+        rows: one cell for each column; `-` for an empty cell.
+        empty: message if there are no rows.
+    """
     rows = list(rows)
     if not rows:
         click.echo(empty, err=True)
@@ -90,25 +110,39 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) 
 
 
 def prose(lines: Iterable[str]) -> None:
-    """Print lines of text. Lines that are longer than the terminal's are broken between words."""
+    """Print lines of text. If a line is wider than the terminal, it is broken between words.
+
+    Args:
+        lines: the lines.
+    """
     width = terminal_width()
     for line in lines:
-        for part in wrapped(line, width):
+        for part in wrap(line, width):
             click.echo(part)
 
 
 def document(value: object, form: str) -> None:
-    """Print a value as a JSON or YAML document."""
+    """Print a value as a JSON or YAML document.
+
+    Args:
+        value: dictionaries, lists and scalars.
+        form: `json` or `yaml`.
+    """
     if form == "json":
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     else:
-        import yaml  # noqa: PLC0415 - most answers are tables
+        import yaml  # noqa: PLC0415 - most outputs are tables
 
         click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip("\n"))
 
 
 def age(moment: datetime | None, now: datetime | None = None) -> str:
-    """Return the time since a moment in its largest unit, as kubectl shows it."""
+    """Return the time since a moment, in the units that kubectl chooses: `5m`, `2d`.
+
+    Args:
+        moment: the moment; None gives `-`.
+        now: the present time; None: the time of the clock.
+    """
     if moment is None:
         return "-"
     seconds = max(0, int(((now or datetime.now(UTC)) - moment).total_seconds()))

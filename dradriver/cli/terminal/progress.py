@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr."""
+"""Progress of long operations, on stderr."""
 
 import sys
 from time import monotonic
@@ -8,18 +8,18 @@ import click
 
 __all__ = ["Progress"]
 
-_EVERY: Final = 2.0
-"""Seconds between two lines. Shorter work prints nothing."""
+_INTERVAL_SECONDS: Final = 2.0
+"""Seconds between two lines. If an operation is shorter, it prints nothing."""
 
 
 class Progress:
     """Counts steps: `with Progress(5000, "pods") as progress: progress.step()`."""
 
-    def __init__(self, total: int, what: str) -> None:
+    def __init__(self, total: int, unit: str) -> None:
         self._total = total
-        self._what = what
+        self._unit = unit
         self._done = 0
-        self._told = monotonic()
+        self._shown_at = monotonic()
         self._shown = False
 
     def __enter__(self) -> "Progress":
@@ -33,10 +33,10 @@ class Progress:
         """Count one more step."""
         self._done += 1
         now = monotonic()
-        if now - self._told < _EVERY:
+        if now - self._shown_at < _INTERVAL_SECONDS:
             return
-        self._told, self._shown = now, True
-        text = f"{self._done} of {self._total} {self._what}"
+        self._shown_at, self._shown = now, True
+        text = f"{self._done} of {self._total} {self._unit}"
         if sys.stderr.isatty():
             click.echo(f"\r\x1b[K{text}", err=True, nl=False)
         else:

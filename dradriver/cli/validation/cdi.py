@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from dradriver.cli.files import Document
-from dradriver.driver.mistakes import mistakes
+from dradriver.driver.configuration.config_errors import find_errors
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.cdi import CdiSpec, cdi_problems, is_bind_mount, minimum_version
 from dradriver.model.encoding.codec import from_builtins
@@ -18,24 +18,28 @@ VERSIONS: Final = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0"
 
 
 def check_cdi(document: Document) -> Iterator[Problem]:
-    """Yield the problems that a container runtime would find in the spec."""
+    """Yield the errors that a container runtime would report for the spec.
+
+    Args:
+        document: the CDI spec.
+    """
     for path in unknown_fields(CdiSpec, document.body):
         if path.rpartition(".")[2] not in _NOT_MODELED:
             yield Problem(path, "a CDI spec has no such field")
-    wrong = mistakes(CdiSpec, document.body)
+    wrong = find_errors(CdiSpec, document.body)
     yield from wrong
-    lacks = [_field_of(problem.path) for problem in wrong]
+    wrong_fields = [_field_of(problem.path) for problem in wrong]
     try:
-        spec = from_builtins(CdiSpec, _without(document.body, lacks))
+        spec = from_builtins(CdiSpec, _without(document.body, wrong_fields))
     except InvalidObjectError:
-        return  # a required field is missing or has a wrong type, which is reported above
+        return  # a required field is missing or has a wrong type; this is already reported
     for problem in (*cdi_problems(spec), *_mounts(spec), *_version(spec)):
-        if not any(field.startswith(problem.path) for field in lacks):
+        if not any(field.startswith(problem.path) for field in wrong_fields):
             yield problem
 
 
 def _field_of(path: str) -> str:
-    """Return the field at a path; for a list item, the field that holds the list."""
+    """Return the field at a path; for a list item, the field that contains the list."""
     return path.partition(" ")[0].rstrip("]0123456789").rstrip("[") if path.endswith("]") else path
 
 
@@ -53,18 +57,15 @@ def _version(spec: CdiSpec) -> Iterator[Problem]:
     if spec.cdi_version not in VERSIONS:
         yield Problem("cdiVersion", f"{spec.cdi_version!r} is not one of {', '.join(VERSIONS)}")
     elif VERSIONS.index(spec.cdi_version) < VERSIONS.index(needed := minimum_version(spec)):
-        yield Problem("cdiVersion", f"{spec.cdi_version} is too old for what the spec holds, it needs {needed}")
+        yield Problem("cdiVersion", f"{spec.cdi_version} is too old: the fields of the spec need {needed}")
 
 
 def _mounts(spec: CdiSpec) -> Iterator[Problem]:
-    """Yield mounts that runtimes take for a file system without a name.
-
-    CDI allows them, but no container starts.
-    """
+    """Yield mounts without a file system type or bind option. CDI allows them, but containers do not start."""
     edits = {"containerEdits": spec.container_edits}
     edits |= {f"devices[{n}].containerEdits": device.container_edits for n, device in enumerate(spec.devices)}
     for path, each in edits.items():
         for index, mount in enumerate(each.mounts):
             if not mount.type and not is_bind_mount(mount):
-                rule = "neither type nor bind or rbind: containers fail to start with 'no such device'"
+                rule = "must have a type, or option bind or rbind: containers fail with 'no such device'"
                 yield Problem(f"{path}.mounts[{index}].options", rule)

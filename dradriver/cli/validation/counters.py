@@ -1,4 +1,4 @@
-"""Warns about consumption of counters that is valid but has surprising results (KEP-4815, KEP-5963)."""
+"""Warns about valid counter consumption that prevents allocation (KEP-4815, KEP-5963)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,55 +12,65 @@ __all__ = ["consumption_warnings", "too_many_counters"]
 
 
 def consumption_warnings(pool: str, members: Sequence[Member]) -> Iterator[Finding]:
-    """Yield devices that can never be allocated, or not together with others of their counter set."""
+    """Yield a warning for each device that can never be allocated, or never together with certain others.
+
+    Args:
+        pool: the pool, for messages.
+        members: all slices of one generation of the pool.
+    """
     sets = {each.name: each for member in members for each in member.spec.shared_counters}
     grouped: dict[str, set[bool]] = {}
     for member in members:
         for device in member.spec.devices:
-            for taken in device.consumes_counters:
-                grouped.setdefault(taken.counter_set, set()).add(bool(taken.compatibility_groups))
+            for consumption in device.consumes_counters:
+                grouped.setdefault(consumption.counter_set, set()).add(bool(consumption.compatibility_groups))
     mixed = {name for name, kinds in grouped.items() if len(kinds) > 1}
     for member in members:
-        for place, taken in _consumptions(member):
-            found = [*_too_much(pool, place, taken, sets)]
-            if taken.counter_set in mixed and not taken.compatibility_groups:
-                found.append(_ungrouped(pool, place, taken))
-            yield from problems_of(member.document, found, "warning")
+        for path, consumption in _consumptions(member):
+            problems = [*_excess_consumption(pool, path, consumption, sets)]
+            if consumption.counter_set in mixed and not consumption.compatibility_groups:
+                problems.append(_missing_groups(pool, path, consumption))
+            yield from problems_of(member.document, problems, "warning")
 
 
 def _consumptions(member: Member) -> Iterator[tuple[str, CounterConsumption]]:
     for number, device in enumerate(member.spec.devices):
-        for index, taken in enumerate(device.consumes_counters):
-            yield f"spec.devices[{number}].consumesCounters[{index}]", taken
+        for index, consumption in enumerate(device.consumes_counters):
+            yield f"spec.devices[{number}].consumesCounters[{index}]", consumption
 
 
-def _too_much(
-    pool: str, place: str, taken: CounterConsumption, sets: Mapping[str, CounterSet]
+def _excess_consumption(
+    pool: str, path: str, consumption: CounterConsumption, sets: Mapping[str, CounterSet]
 ) -> Iterator[Problem]:
-    counters = sets[taken.counter_set].counters if taken.counter_set in sets else {}
-    for name, amount in taken.counters.items():
+    counters = sets[consumption.counter_set].counters if consumption.counter_set in sets else {}
+    for name, amount in consumption.counters.items():
         if name in counters and amount.value > counters[name].value:
             rule = (
-                f"{pool}: consumes {amount.value}, counter set {taken.counter_set} has {counters[name].value}: "
+                f"{pool}: consumes {amount.value}, counter set {consumption.counter_set} has "
+                f"{counters[name].value}: "
                 "the device can never be allocated"
             )
-            yield Problem(f"{place}.counters[{name}]", rule)
+            yield Problem(f"{path}.counters[{name}]", rule)
 
 
-def _ungrouped(pool: str, place: str, taken: CounterConsumption) -> Problem:
+def _missing_groups(pool: str, path: str, consumption: CounterConsumption) -> Problem:
     rule = (
-        f"{pool}: other devices of counter set {taken.counter_set} have compatibility groups; "
+        f"{pool}: other devices of counter set {consumption.counter_set} have compatibility groups; "
         "a device without any is never allocated beside them"
     )
-    return Problem(f"{place}.compatibilityGroups", rule)
+    return Problem(f"{path}.compatibilityGroups", rule)
 
 
 def too_many_counters(spec: ResourceSliceSpec) -> Iterator[Problem]:
-    """Yield a problem if a slice has more consumed counters than KEP-4815 allows."""
+    """Yield a problem if a slice has more consumed counters than KEP-4815 allows.
+
+    Args:
+        spec: the slice.
+    """
     consumed = sum(len(c.counters) for device in spec.devices for c in device.consumes_counters)
     if consumed > MAX_SLICE_COUNTERS:
         rule = (
-            f"{consumed} consumed counters in one slice; KEP-4815 allows {MAX_SLICE_COUNTERS}, which "
-            "Kubernetes 1.37 does not enforce but a later release may: spread the devices over more slices"
+            f"{consumed} consumed counters in one slice: KEP-4815 allows {MAX_SLICE_COUNTERS}. Kubernetes 1.37 "
+            "does not enforce this limit, but a later release may: use more slices"
         )
         yield Problem("spec.devices", rule)

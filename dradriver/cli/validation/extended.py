@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from dradriver.cli.files import Document
 from dradriver.cli.validation.findings import Finding, problems_of
-from dradriver.control.extended import ClassesByResource, completed
+from dradriver.control.extended import ClassesByResource, complete_requests
 from dradriver.control.extended.findings import class_findings, pod_findings
 from dradriver.errors import InvalidObjectError
 from dradriver.model.core.workload import Pod
@@ -15,7 +15,11 @@ __all__ = ["extended_warnings"]
 
 
 def extended_warnings(documents: Iterable[Document]) -> Iterator[Finding]:
-    """Yield warnings about the classes and pods among these objects. Pods are not checked otherwise."""
+    """Yield warnings about extended resources of classes and pods.
+
+    Args:
+        documents: all objects of the files.
+    """
     listed = list(documents)
     classes = {}
     for document in listed:
@@ -23,7 +27,7 @@ def extended_warnings(documents: Iterable[Document]) -> Iterator[Finding]:
             try:
                 classes[document.name] = document, decode(DeviceClass, document.as_v1())
             except InvalidObjectError:
-                continue  # reported before
+                continue  # the error is already reported
     for name, problem in class_findings(each for _, each in classes.values()):
         yield from problems_of(classes[name][0], [problem], "warning")
     by_resource = ClassesByResource.of(each for _, each in classes.values())
@@ -33,9 +37,8 @@ def extended_warnings(documents: Iterable[Document]) -> Iterator[Finding]:
 
 
 def _pod(document: Document) -> Pod | None:
-    """Return the pod as it will be stored; None if it cannot be read."""
+    """Return the pod with the API server's defaults; None if the pod cannot be read."""
     try:
-        found = from_builtins(Pod, document.body)
+        return complete_requests(from_builtins(Pod, document.body))
     except InvalidObjectError:
         return None
-    return completed(found)

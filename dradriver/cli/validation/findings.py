@@ -18,12 +18,12 @@ class Finding:
     """One finding.
 
     Attributes:
-        file, document: the file, and the number of the document in it; 0 for the whole file.
-        line: line of the field, or of the innermost existing object around it; None if unknown.
-        object: kind and name.
-        problem: field and rule.
+        file, document: the file, and the number of the document in the file; 0 for the whole file.
+        line: line of the field, or of the innermost existing object around the field; None if unknown.
+        object: kind and name of the object.
+        problem: the field and the violated rule.
         severity: an error makes the object unusable; a warning predicts a later failure.
-        hint: proposed correction; empty if there is none.
+        hint: proposed correction; empty if no correction is known.
     """
 
     file: str
@@ -35,19 +35,25 @@ class Finding:
     hint: str = ""
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        location = self.file if self.line is None else f"{self.file}:{self.line}"
         unknown = self.line is None and self.document
-        what = [place, f"document {self.document}" if unknown else "", self.object]
+        parts = [location, f"document {self.document}" if unknown else "", self.object]
         label = "" if self.severity == "error" else "warning: "
         hint = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{': '.join(filter(None, what))}: {label}{self.problem}{hint}"
+        return f"{': '.join(filter(None, parts))}: {label}{self.problem}{hint}"
 
 
 def problems_of(
     document: Document, problems: Iterable[Problem], severity: Severity = "error"
 ) -> Iterator[Finding]:
-    """Yield findings about one document."""
-    what = " ".join(part for part in (document.kind, document.name) if part)
+    """Yield findings about one document.
+
+    Args:
+        document: the object.
+        problems: fields and violated rules.
+        severity: severity of all findings.
+    """
+    name = " ".join(part for part in (document.kind, document.name) if part)
     for problem in problems:
         line, hint = document.line(problem.path), hint_for(document, problem)
-        yield Finding(document.file, document.index, line, what, problem, severity, hint)
+        yield Finding(document.file, document.index, line, name, problem, severity, hint)

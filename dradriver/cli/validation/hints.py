@@ -1,7 +1,7 @@
-"""Proposed corrections for frequent errors, most of which come from the examples in KEPs.
+"""Proposes corrections for frequent errors. Most of these errors occur in the examples of KEPs.
 
 The examples in KEP-4815, KEP-5963 and KEP-5004 are older than the API of Kubernetes 1.37, which rejects many of
-them. Each row of the table covers one such difference by field and rule.
+them. Each row of the table is one difference between the examples and the API. Field and rule identify the row.
 """
 
 import re
@@ -22,21 +22,26 @@ _NO_FIELD: Final = r".* has no such field"
 
 
 def hint_for(document: Document, problem: Problem) -> str:
-    """Return a proposed correction; empty if there is none."""
+    """Return a proposed correction; empty if no correction is known.
+
+    Args:
+        document: the object.
+        problem: a violated rule.
+    """
     for path, rule, hint in _HINTS:
         where, what = re.fullmatch(path, problem.path), re.match(rule, problem.rule, re.DOTALL)
-        if where and what and (said := hint(document, where, what)):
-            return said
+        if where and what and (hint_text := hint(document, where, what)):
+            return hint_text
     return ""
 
 
-def _plain(text: str) -> _Hint:
+def _fixed(text: str) -> _Hint:
     return lambda _document, _path, _rule: text
 
 
 def _operator(_document: Document, _path: re.Match[str], rule: re.Match[str]) -> str:
-    right = next((each for each in _OPERATORS if each.lower() == rule[1].lower()), None)
-    return f"write {right}" if right else f"one of {', '.join(_OPERATORS)}"
+    correct = next((each for each in _OPERATORS if each.lower() == rule[1].lower()), None)
+    return f"write {correct}" if correct else f"one of {', '.join(_OPERATORS)}"
 
 
 def _label(_document: Document, _path: re.Match[str], rule: re.Match[str]) -> str:
@@ -46,34 +51,34 @@ def _label(_document: Document, _path: re.Match[str], rule: re.Match[str]) -> st
 
 
 def _closest(_document: Document, _path: re.Match[str], rule: re.Match[str]) -> str:
-    return _like(rule[1], rule[2])
+    return _write_closest(rule[1], rule[2])
 
 
 def _closest_counter(_document: Document, path: re.Match[str], rule: re.Match[str]) -> str:
-    return _like(path[1], rule[1])
+    return _write_closest(path[1], rule[1])
 
 
-def _like(name: str, known: str) -> str:
-    found = get_close_matches(name, known.split(", "), n=1)
-    return f"write {found[0]}" if found else ""
+def _write_closest(name: str, known: str) -> str:
+    similar = get_close_matches(name, known.split(", "), n=1)
+    return f"write {similar[0]}" if similar else ""
 
 
 def _quantity(_document: Document, path: re.Match[str], _rule: re.Match[str]) -> str:
-    return f"the amount stands in `value`: {path[1]}: {{value: ...}}"
+    return f"write the amount in the field value: {path[1]}: {{value: ...}}"
 
 
 def _inside_exactly(document: Document, path: re.Match[str], _rule: re.Match[str]) -> str:
     if (document.api_version or "").endswith("v1beta1"):
         return ""
-    return f"since v1beta2 it stands one level deeper: exactly: {{{path[1]}: ...}}"
+    return f"since v1beta2 the field is one level deeper: exactly: {{{path[1]}: ...}}"
 
 
-def _misspelt(document: Document, path: re.Match[str], _rule: re.Match[str]) -> str:
-    from dradriver.cluster.rules import known_fields  # noqa: PLC0415 - slow to import
+def _closest_field(document: Document, path: re.Match[str], _rule: re.Match[str]) -> str:
+    from dradriver.cluster.rules import list_known_fields  # noqa: PLC0415 - slow to import
 
-    known = known_fields(document.kind, path[0])
-    found = get_close_matches(path[0].rpartition(".")[2], known, n=1)
-    return f"did you mean {found[0]}?" if found else ""
+    known = list_known_fields(document.kind, path[0])
+    similar = get_close_matches(path[0].rpartition(".")[2], known, n=1)
+    return f"did you mean {similar[0]}?" if similar else ""
 
 
 _REQUEST: Final = r"spec(?:\.spec)?\.devices\.requests\[\d+\]"
@@ -81,7 +86,7 @@ _HINTS: Final[tuple[tuple[str, str, _Hint], ...]] = (
     (
         r"spec",
         r"Required value: exactly one of `nodeName`",
-        _plain("a slice that holds counter sets only needs one too: the same as the slices of its devices"),
+        _fixed("a slice with only counter sets needs one too: the same as the slices of the pool's devices"),
     ),
     (r".*\.operator", r'Invalid value: "(\w+)": not a valid selector operator', _operator),
     (r".*\.devices\[\d+\]\.name", r'Invalid value: "([^"]+)": must not contain dots', _label),
@@ -100,7 +105,7 @@ _HINTS: Final[tuple[tuple[str, str, _Hint], ...]] = (
     (
         r".*\.devices\[\d+\]\.basic",
         _NO_FIELD,
-        _plain("that was v1beta1: since v1beta2 its fields stand in the device itself"),
+        _fixed("only v1beta1 has it: since v1beta2 its fields are directly in the device"),
     ),
     (
         rf"{_REQUEST}\.(deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|capacity)",
@@ -110,12 +115,12 @@ _HINTS: Final[tuple[tuple[str, str, _Hint], ...]] = (
     (
         r"spec\.spec",
         r"ResourceClaim " + _NO_FIELD,
-        _plain("a ResourceClaimTemplate has spec.spec; what a ResourceClaim wants stands in spec.devices"),
+        _fixed("only a ResourceClaimTemplate has spec.spec; a ResourceClaim has spec.devices"),
     ),
     (
         r"spec\.devices",
         r"ResourceClaimTemplate " + _NO_FIELD,
-        _plain("what the claims of a template want stands in spec.spec.devices"),
+        _fixed("the requests of a ResourceClaimTemplate are in spec.spec.devices"),
     ),
-    (r".*", _NO_FIELD, _misspelt),
+    (r".*", _NO_FIELD, _closest_field),
 )

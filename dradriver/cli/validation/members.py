@@ -9,7 +9,7 @@ from dradriver.cli.files import Document
 from dradriver.errors import Problem
 from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 
-__all__ = ["Located", "Member", "located"]
+__all__ = ["Location", "Member", "locate"]
 
 _NAMED: Final = re.compile(r"(devices|sharedCounters)\[([^\]]*)\](.*)", re.DOTALL)
 
@@ -19,12 +19,12 @@ class Member:
     """A slice with the document that contains it.
 
     Attributes:
-        sound: whether the slice satisfies the server's own rules.
+        is_valid: whether the API server would accept the slice.
     """
 
     document: Document
     slice: ResourceSlice
-    sound: bool
+    is_valid: bool
 
     @property
     def spec(self) -> ResourceSliceSpec:
@@ -32,21 +32,38 @@ class Member:
         return self.slice.spec
 
     def names(self, field: str) -> list[str]:
-        """Return the names of its `devices` or `sharedCounters`."""
+        """Return the names of the slice's devices or counter sets.
+
+        Args:
+            field: `devices` or `sharedCounters`.
+        """
         listed = self.spec.devices if field == "devices" else self.spec.shared_counters
         return [each.name for each in listed]
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
-    """A field of one document."""
+class Location:
+    """A field of one document.
+
+    Attributes:
+        document: the slice.
+        path: path of the field in the slice.
+    """
 
     document: Document
     path: str
 
 
-def located(members: Sequence[Member], problem: Problem) -> Located:
-    """Return the place of a pool's problem: the last item with its name, because that is the repeated one."""
+def locate(members: Sequence[Member], problem: Problem) -> Location:
+    """Return the location of a pool's problem.
+
+    If several items have the name in the problem's path, the location is the last of them, which is the
+    duplicate.
+
+    Args:
+        members: slices of the pool.
+        problem: a problem whose path refers to the pool.
+    """
     match = _NAMED.fullmatch(problem.path)
     if match is not None:
         field, name, rest = match.groups()
@@ -54,5 +71,5 @@ def located(members: Sequence[Member], problem: Problem) -> Located:
             names = member.names(field)
             if name in names:
                 index = len(names) - 1 - names[::-1].index(name)
-                return Located(member.document, f"spec.{field}[{index}]{rest}")
-    return Located(members[0].document, f"spec.{problem.path}" if problem.path else "spec")
+                return Location(member.document, f"spec.{field}[{index}]{rest}")
+    return Location(members[0].document, f"spec.{problem.path}" if problem.path else "spec")

@@ -10,16 +10,16 @@ from dradriver.cli.files import Document
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.encoding.versions import GROUP, VERSIONS
 
-__all__ = ["KINDS", "NAMESPACED", "Checked", "check", "check_pod"]
+__all__ = ["KINDS", "NAMESPACED", "ObjectCheck", "check", "check_pod"]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ObjectCheck:
     """Result of the check of an object.
 
     Attributes:
         problems: violated rules.
-        v1: JSON text of the object in the v1 form; None if it could not be read.
+        v1: JSON text of the object in the version v1; None if the object cannot be read.
     """
 
     problems: list[Problem]
@@ -29,40 +29,48 @@ class Checked:
 NAMESPACED: Final = ("ResourceClaim", "ResourceClaimTemplate")
 KINDS: Final = ("ResourceSlice", "DeviceClass", *NAMESPACED, "DeviceTaintRule")
 _VERSIONS: Final = {"DeviceTaintRule": ("v1", "v1beta2", "v1alpha3")}
-"""API versions of kinds whose versions differ from the usual ones. Their fields are the same."""
+"""API versions of the kinds that have other versions than the default.
+
+All these versions have the same fields.
+"""
 
 
-def check(document: Document) -> Checked:
-    """Return the problems that the API server would find in the object, CEL included."""
-    # The embedded API server is slow to import, and only this command and `up` need it.
-    from dradriver.cluster.rules import problems  # noqa: PLC0415
+def check(document: Document) -> ObjectCheck:
+    """Return the errors that the API server would report for the object, including CEL.
 
-    found: list[Problem] = []
+    Args:
+        document: an object of one of `KINDS`.
+    """
+    # The embedded API server is slow to import, and only the commands `validate` and `up` need it.
+    from dradriver.cluster.rules import find_problems  # noqa: PLC0415
+
+    errors: list[Problem] = []
     group, _, version = (document.api_version or "").partition("/")
     versions = _VERSIONS.get(document.kind, VERSIONS)
     if group != GROUP or version not in versions:
         known = ", ".join(f"{GROUP}/{known}" for known in versions)
         given = document.api_version
-        rule = f"is missing: one of {known}" if given is None else f"{given!r} is not one of {known}"
-        found.append(Problem("apiVersion", rule))
+        rule = f"is missing: must be one of {known}" if given is None else f"{given!r} is not one of {known}"
+        errors.append(Problem("apiVersion", rule))
     try:
-        text = document.as_v1()  # an unknown version is read as v1
-        found += problems(document.kind, text, _cel_refusal)
+        text = document.as_v1()  # an object of an unknown version is read as v1
+        errors += find_problems(document.kind, text, _cel_refusal)
     except InvalidObjectError as error:
-        return Checked([*found, *error.problems], None)
+        return ObjectCheck([*errors, *error.problems], None)
     except msgspec.DecodeError as error:
-        return Checked([*found, Problem("", str(error))], None)
-    return Checked(found, text)
+        return ObjectCheck([*errors, Problem("", str(error))], None)
+    return ObjectCheck(errors, text)
 
 
 def check_pod(document: Document) -> list[Problem]:
-    """Return the problems that the API server would find in the pod's resources.
+    """Return the errors that the API server would report for the pod's resources. Other fields are not checked.
 
-    Other fields are not checked.
+    Args:
+        document: the pod.
     """
-    from dradriver.cluster.rules import pod_resource_problems  # noqa: PLC0415 - as above
+    from dradriver.cluster.rules import find_pod_resource_problems  # noqa: PLC0415 - as above
 
-    return list(pod_resource_problems(bytes(document.raw)))
+    return list(find_pod_resource_problems(bytes(document.raw)))
 
 
 def _cel_refusal(expression: str) -> str | None:

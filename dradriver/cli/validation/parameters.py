@@ -1,9 +1,10 @@
-"""Warns about opaque parameters in a form that the API server does not compare as equal.
+"""Warns about opaque parameters in a form that makes later writes of the object fail.
 
-The server compares parameters byte by byte with the output of Go's encoder. If a client sends another form,
-every later write of the object fails ("field is immutable"). kubectl decodes and encodes a file, so its form
-does not matter. This applies to YAML, which has to be converted, and to JSON that is formatted for people. Only
-JSON on one line may be sent unchanged, by a program or by `kubectl create --raw`.
+The server compares parameters byte by byte with the output of Go's encoder. If a client sends parameters in
+another form, each later write of the object fails ("field is immutable"). kubectl encodes a file again before
+it sends it, so the form of YAML does not matter, and files with JSON on several lines are assumed to be sent by
+kubectl too. JSON on one line may be sent unchanged by a program or by `kubectl create --raw`, so only its form
+is checked.
 """
 
 import json
@@ -21,25 +22,30 @@ __all__ = ["parameter_warnings"]
 
 
 def parameter_warnings(document: Document, v1: bytes) -> Iterator[Problem]:
-    """Yield a warning for each opaque parameter of the object that is not canonical JSON."""
+    """Yield a warning for each opaque parameter of the object that is not canonical JSON.
+
+    Args:
+        document: the object.
+        v1: JSON text of the object in the version v1.
+    """
     if not document.is_json or b"\n" in bytes(document.raw).strip():
         return
     for path, opaque in _entries(document.kind, v1):
         reasons = list(_reasons(bytes(opaque.parameters)))
         if reasons:
             rule = (
-                f"not the JSON that Go writes ({', '.join(reasons)}): kubectl rewrites it, but a client that "
-                "sends it as it is makes later writes fail with 'field is immutable'"
+                f"not the JSON of Go's encoder ({', '.join(reasons)}): kubectl rewrites it, but if another "
+                "client "
+                "sends it unchanged, later writes fail with 'field is immutable'"
             )
             yield Problem(path, rule)
 
 
 def _reasons(raw: bytes) -> Iterator[str]:
-    wanted = canonical(msgspec.json.decode(raw))
-    if raw == wanted:
+    if raw == canonical(msgspec.json.decode(raw)):
         return
     loose = json.loads(raw, parse_float=_Literal, parse_int=_Literal)
-    if any(list(found) != sorted(found) for found in _objects(loose)):
+    if any(list(keys) != sorted(keys) for keys in _objects(loose)):
         yield "keys are not sorted"
     if any(number != _as_go(number) for number in _numbers(loose)):
         yield "numbers such as 1.0 or 1e3"
@@ -50,7 +56,7 @@ def _reasons(raw: bytes) -> Iterator[str]:
 
 
 class _Literal(str):
-    """A number as written."""
+    """A number as it is written in the text."""
 
     __slots__ = ()
 
@@ -87,6 +93,6 @@ def _without_spaces(raw: bytes) -> bytes:
 def _entries(kind: str, v1: bytes) -> Iterator[tuple[str, OpaqueConfig]]:
     yield from opaque_configs(kind, v1)
     if kind == "ResourceClaim" and (allocation := decode(ResourceClaim, v1).allocation) is not None:
-        for index, given in enumerate(allocation.devices.config):
-            if given.opaque is not None:
-                yield f"status.allocation.devices.config[{index}].opaque.parameters", given.opaque
+        for index, config in enumerate(allocation.devices.config):
+            if config.opaque is not None:
+                yield f"status.allocation.devices.config[{index}].opaque.parameters", config.opaque

@@ -1,7 +1,7 @@
 """Checks the rules across the slices of a pool. The API server accepts pools that no allocator can use.
 
-A finding names the slice and the field that it concerns: the device, the counter set, or the pool's own fields
-of the first slice that disagrees.
+A finding names the slice and the field. The field is the device, the counter set, or, if slices differ in a
+field of the pool, this field in the first slice that differs.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from typing import Final
 
 from dradriver.cli.validation.counters import consumption_warnings, too_many_counters
 from dradriver.cli.validation.findings import Finding, problems_of
-from dradriver.cli.validation.members import Member, located
+from dradriver.cli.validation.members import Member, locate
 from dradriver.errors import Problem
 from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.pool import Pool, problems
@@ -19,12 +19,12 @@ from dradriver.model.resource.rules import counter_set_problems, device_problems
 
 __all__ = ["check_pools"]
 
-_ALONE: Final = "allocators leave an incomplete pool alone"
+_IGNORED: Final = "allocators ignore an incomplete pool"
 
 
 @dataclass(frozen=True, slots=True)
 class _Generation:
-    """The slices of a pool that count."""
+    """The slices of a pool's newest generation."""
 
     name: str
     members: Sequence[Member]
@@ -34,12 +34,16 @@ class _Generation:
         return tuple(each for member in self.members for each in member.spec.shared_counters)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return {member.spec.pool.resource_slice_count for member in self.members} == {len(self.members)}
 
 
 def check_pools(members: Sequence[Member]) -> Iterator[Finding]:
-    """Yield findings about each pool and about the size of each slice."""
+    """Yield findings about each pool, and about the number of counters in each slice.
+
+    Args:
+        members: all slices.
+    """
     pools: Mapping[tuple[str, str], list[Member]] = defaultdict(list)
     for member in members:
         yield from problems_of(member.document, too_many_counters(member.spec), "warning")
@@ -52,7 +56,7 @@ def check_pools(members: Sequence[Member]) -> Iterator[Finding]:
         yield from _obsolete(pool, slices, newest)
         yield from _count(pool)
         yield from _rules(pool)
-        if pool.complete:
+        if pool.is_complete:
             yield from consumption_warnings(pool.name, pool.members)
 
 
@@ -60,62 +64,62 @@ def _obsolete(pool: _Generation, slices: Sequence[Member], newest: int) -> Itera
     for member in slices:
         generation = member.spec.pool.generation
         if generation != newest:
-            rule = f"{pool.name}: {generation} is obsolete, generation {newest} is here too"
+            rule = f"{pool.name}: generation {generation} is obsolete: the files have generation {newest}"
             yield from problems_of(member.document, [Problem("spec.pool.generation", rule)], "warning")
 
 
 def _count(pool: _Generation) -> Iterator[Finding]:
-    """Yield a finding if slices disagree on `resourceSliceCount`, or if their number differs from it."""
-    path, here = "spec.pool.resourceSliceCount", len(pool.members)
+    """Yield a finding if slices disagree on `resourceSliceCount`, or if it is not the number of slices."""
+    path, present = "spec.pool.resourceSliceCount", len(pool.members)
     first = pool.members[0]
-    wanted = first.spec.pool.resource_slice_count
+    wanted, generation = first.spec.pool.resource_slice_count, first.spec.pool.generation
     for member in pool.members[1:]:
         count = member.spec.pool.resource_slice_count
         if count != wanted:
-            rule = f"{pool.name}: {count} here, {wanted} in {first.document.name}: {_ALONE}"
+            rule = f"{pool.name}: {count} differs from {wanted} in {first.document.name}: {_IGNORED}"
             yield from problems_of(member.document, [Problem(path, rule)])
             return
-    if here > wanted:
-        rule = f"{pool.name}: there are {here} slices of this generation, more than {wanted}: {_ALONE}"
+    if present > wanted:
+        rule = f"{pool.name}: generation {generation} has {present} slices, more than {wanted}: {_IGNORED}"
         yield from problems_of(pool.members[-1].document, [Problem(path, rule)])
-    elif here < wanted:
-        generation = first.spec.pool.generation
-        rule = f"{pool.name}: {here} of {wanted} slices of generation {generation} are here: {_ALONE}"
+    elif present < wanted:
+        rule = f"{pool.name}: generation {generation} has {present} of {wanted} slices: {_IGNORED}"
         yield from problems_of(first.document, [Problem(path, rule)], "warning")
 
 
 def _rules(pool: _Generation) -> Iterator[Finding]:
-    """Yield violated rules of `model.pool`, except those that the server's rules have reported for a slice."""
-    unsound = not all(member.sound for member in pool.members)
-    told = set(_own_problems(pool)) if unsound else set()
+    """Yield violated rules of `model.resource.pool` that the checks of single slices have not reported."""
+    has_invalid = not all(member.is_valid for member in pool.members)
+    reported = set(_own_problems(pool)) if has_invalid else set()
     for problem in dict.fromkeys(_problems(pool)):
-        if problem in told or (not pool.complete and "consumesCounters" in problem.path):
+        if problem in reported or (not pool.is_complete and "consumesCounters" in problem.path):
             continue
-        found = located(pool.members, problem)
-        said = Problem(found.path, f"{pool.name}: {problem.rule}")
-        yield from problems_of(found.document, [said])
+        location = locate(pool.members, problem)
+        yield from problems_of(location.document, [Problem(location.path, f"{pool.name}: {problem.rule}")])
 
 
 def _problems(pool: _Generation) -> Iterator[Problem]:
-    # In some slices of a pool each device selects its nodes, in others the slice does, with different rules.
+    # In one pool, some slices can select nodes per device and others not. Different rules apply to them.
     sets = pool.counter_sets
-    for choosing in (False, True):
-        mine = [member for member in pool.members if bool(member.spec.per_device_node_selection) == choosing]
-        devices = tuple(device for member in mine for device in member.spec.devices)
-        if mine:
-            yield from problems(Pool("", devices, sets, per_device_node_selection=choosing))
-    by_device, by_slice = (_names(pool, choosing=choosing) for choosing in (True, False))
+    for per_device in (False, True):
+        members = [
+            member for member in pool.members if bool(member.spec.per_device_node_selection) == per_device
+        ]
+        devices = tuple(device for member in members for device in member.spec.devices)
+        if members:
+            yield from problems(Pool("", devices, sets, per_device_node_selection=per_device))
+    by_device, by_slice = (_names(pool, per_device=per_device) for per_device in (True, False))
     for name in sorted(by_device & by_slice):
         yield Problem(f"devices[{name}]", "the name is used 2 times, it must be unique in the pool")
 
 
-def _names(pool: _Generation, *, choosing: bool) -> set[str]:
-    mine = (each for each in pool.members if bool(each.spec.per_device_node_selection) == choosing)
-    return {name for member in mine for name in member.names("devices")}
+def _names(pool: _Generation, *, per_device: bool) -> set[str]:
+    members = (each for each in pool.members if bool(each.spec.per_device_node_selection) == per_device)
+    return {name for member in members for name in member.names("devices")}
 
 
 def _own_problems(pool: _Generation) -> Iterator[Problem]:
-    """Yield the rules that each device or counter set violates by itself."""
+    """Yield the rules that individual devices or counter sets violate."""
     for member in pool.members:
         per_device = bool(member.spec.per_device_node_selection)
         for device in member.spec.devices:

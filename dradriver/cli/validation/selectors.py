@@ -1,4 +1,4 @@
-"""Warns about selectors that compile but never match as intended."""
+"""Warns about selectors that compile but never match."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,16 +10,22 @@ from dradriver.errors import Problem
 __all__ = ["selector_warnings"]
 
 _TYPED: Final = re.compile(r"""device\.attributes\[\s*(["'])([^"']*)\1\s*\]\.(string|bool|int|version)\b""")
-"""A form from the examples of KEP-5963, which write an attribute as in a slice."""
+"""Matches an attribute with its type, as in a slice. The examples of KEP-5963 use this form."""
 
 
 def selector_warnings(document: Document) -> Iterator[Problem]:
-    """Yield a warning for each expression that uses the type of an attribute as a part of its path."""
+    """Yield a warning for each attribute whose path wrongly ends with its type.
+
+    An example is `device.attributes["a"].string`, which copies the form of a ResourceSlice.
+
+    Args:
+        document: an object with selectors.
+    """
     for path, expression in _expressions(document.body, ""):
         for _, name, kind in _TYPED.findall(expression):
             rule = (
                 f'device.attributes["{name}"].{kind} is the attribute {kind!r} of the domain {name!r}; '
-                f'a value is written device.attributes["DOMAIN"].NAME, without its type'
+                f'write a value as device.attributes["DOMAIN"].NAME, without its type'
             )
             yield Problem(path, rule)
 

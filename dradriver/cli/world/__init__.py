@@ -1,24 +1,23 @@
-"""The objects of a cluster, from files or from its API server.
+"""The objects of a cluster, read from files or from the API server.
 
-Law of this package: it collects and decodes objects, and reports unreadable or forbidden ones. It decides
-nothing.
+Law of this package: it collects and decodes objects, and reports unreadable or forbidden objects. It must not
+decide anything.
 
-- `world`: `World`, the objects.
-- `live`: reads them from a cluster.
+- `world`: `World`, which contains the objects, and the function that reads it from files.
+- `live`: reads the objects from a cluster.
 - `needs`: pods and claims that need devices.
-- `events`: warnings about failed prepares.
-- `loading`: suspends garbage collection during a load.
+- `events`: warnings about failed prepares, and warnings of controllers.
 - `options`: options that select files or a cluster.
 """
 
-from dradriver.cli.world.events import PREPARE_FAILED, PodEvent
-from dradriver.cli.world.live import list_if_allowed, list_typed, list_world
-from dradriver.cli.world.loading import loading
-from dradriver.cli.world.needs import Need, needs, pod_need
+from dradriver.cli.world.events import CONTROLLER_FAILURES, PREPARE_FAILED, PodEvent
+from dradriver.cli.world.live import list_classic, list_if_allowed, list_typed, list_world
+from dradriver.cli.world.needs import Need, list_needs, pod_need
 from dradriver.cli.world.options import WorldSource, world_options
 from dradriver.cli.world.world import DEFAULT_NAMESPACE, World, allocation_node, read_world
 
 __all__ = [
+    "CONTROLLER_FAILURES",
     "DEFAULT_NAMESPACE",
     "PREPARE_FAILED",
     "Need",
@@ -26,11 +25,11 @@ __all__ = [
     "World",
     "WorldSource",
     "allocation_node",
+    "list_classic",
     "list_if_allowed",
+    "list_needs",
     "list_typed",
     "list_world",
-    "loading",
-    "needs",
     "pod_need",
     "read_world",
     "world_options",

@@ -12,10 +12,10 @@ Command = Callable[..., Result]
 
 @pytest.fixture
 def dradriver() -> Command:
-    """Runs `dradriver` with these words; `stdin` is what it reads."""
+    """Runs `dradriver` with these arguments. `stdin` is its standard input."""
 
-    def invoke(*words: str, stdin: str | None = None) -> Result:
-        result = CliRunner().invoke(main, words, input=stdin)
+    def invoke(*arguments: str, stdin: str | None = None) -> Result:
+        result = CliRunner().invoke(main, arguments, input=stdin)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result

@@ -1,4 +1,4 @@
-"""A command whose extra is not installed says in one line how to install it; all others need no extra."""
+"""A command without its extra prints one line with the pip command. All other commands need no extra."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ from dradriver.kube.config.kubeconfig import Cluster, KubeconfigContext, User
 
 ROOT = Path(__file__).parents[3]
 MODULES = {"google-re2": "re2"}
-"""Modules that are not called as their distribution is."""
+"""Modules whose names differ from their distributions."""
 ALL = frozenset(module for modules in EXTRAS.values() for module in modules)
 Command = Callable[..., Result]
 
@@ -33,8 +33,8 @@ def python(blocked: Iterable[str], code: str) -> subprocess.CompletedProcess[str
     )
 
 
-def command(blocked: Iterable[str], *words: str) -> subprocess.CompletedProcess[str]:
-    return python(blocked, f"from dradriver.cli import main\nmain({list(words)!r}, prog_name='dradriver')")
+def command(blocked: Iterable[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return python(blocked, f"from dradriver.cli import main\nmain({list(arguments)!r}, prog_name='dradriver')")
 
 
 def without(monkeypatch: pytest.MonkeyPatch, modules: Iterable[str]) -> None:
@@ -43,7 +43,7 @@ def without(monkeypatch: pytest.MonkeyPatch, modules: Iterable[str]) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name in missing else find_spec(name))
 
 
-def test_extras_bring_what_the_project_says() -> None:
+def test_extras_have_the_modules_of_pyproject() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared: dict[str, set[str]] = {}
     for extra, required in sorted(project["optional-dependencies"].items(), reverse=True):
@@ -55,7 +55,7 @@ def test_extras_bring_what_the_project_says() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if entry.extra])
-def test_a_command_without_its_extra_says_what_to_install(
+def test_a_command_without_its_extra_names_the_pip_command(
     dradriver: Command, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     extra = COMMANDS[name].extra
@@ -68,7 +68,7 @@ def test_a_command_without_its_extra_says_what_to_install(
     )
 
 
-def test_in_a_process_without_the_modules_the_same_is_said_without_a_traceback() -> None:
+def test_a_process_without_the_modules_prints_the_pip_command_and_no_traceback() -> None:
     ended = command(["rich"], "demo")
     assert ended.returncode == 1
     assert "'dradriver[cluster]'" in ended.stderr
@@ -114,7 +114,7 @@ def test_a_drivers_process_imports_no_extra() -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-def test_the_test_kit_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_kit_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import dradriver.testing
 
     without(monkeypatch, EXTRAS["scheduler"])
@@ -124,7 +124,7 @@ def test_the_test_kit_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> Non
         _ = dradriver.testing.Harness
 
 
-async def test_a_kubeconfig_with_a_plugin_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kubeconfig_with_a_plugin_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, EXTRAS["kubeconfig"])
     user = User(exec={"command": "gke-gcloud-auth-plugin"})
     context = KubeconfigContext("/home/me/config", "gke", Cluster(server="https://gke"), user, "default")
@@ -132,6 +132,6 @@ async def test_a_kubeconfig_with_a_plugin_says_what_it_needs(monkeypatch: pytest
         await PluginToken(context).header()
 
 
-def test_what_is_installed_is_not_missed() -> None:
+def test_installed_extras_are_not_reported() -> None:
     for extra in EXTRAS:
         require(extra, "this test")

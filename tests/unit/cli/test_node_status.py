@@ -1,4 +1,4 @@
-"""`dradriver node status` shows what is prepared, from the state files alone."""
+"""`dradriver node status` shows prepared claims, only from the state files."""
 
 import json
 import socket
@@ -47,7 +47,7 @@ def test_each_claim_is_shown_with_its_devices_and_its_spec(dradriver: Command, t
     assert table.stdout.count("\n") == 3
 
 
-def test_each_pool_is_shown_with_what_the_publisher_last_said_of_it(dradriver: Command, tmp_path: Path) -> None:
+def test_each_pool_is_shown_with_the_last_status_of_its_publisher(dradriver: Command, tmp_path: Path) -> None:
     with Harness(Led, tmp_path):
         pass
     data_dir = tmp_path / "plugins" / Led.name
@@ -63,28 +63,28 @@ def test_each_pool_is_shown_with_what_the_publisher_last_said_of_it(dradriver: C
     assert "a stays as it is (held by default/mine)" in shown
 
 
-def test_each_instance_says_whether_it_is_ready(dradriver: Command, tmp_path: Path) -> None:
+def test_each_instance_has_its_readiness(dradriver: Command, tmp_path: Path) -> None:
     with Harness(Led, tmp_path):
         pass
     data_dir = tmp_path / "plugins" / Led.name
     sockets: list[socket.socket] = []
-    for name, told in (("dra-new", "nobody looked into the folder"), ("dra-old", ""), ("dra-killed", "")):
+    for name, problem in (("dra-new", "the folder is not registered"), ("dra-old", ""), ("dra-killed", "")):
         path = data_dir / f"{name}.sock"
         if name != "dra-killed":
             sockets.append(socket.socket(socket.AF_UNIX))
             sockets[-1].bind(str(path))
             sockets[-1].listen()
         (data_dir / f"{name}.instance.json").write_bytes(
-            msgspec.json.encode(InstanceReport(str(path), told, 1.0))
+            msgspec.json.encode(InstanceReport(str(path), problem, 1.0))
         )
     where = ("--plugins-dir", str(tmp_path / "plugins"), "--cdi-dir", str(tmp_path / "cdi"))
-    found = json.loads(dradriver("node", "status", *where, "-o", "json").stdout)["instances"]
+    rows = json.loads(dradriver("node", "status", *where, "-o", "json").stdout)["instances"]
     for each in sockets:
         each.close()
-    assert {(Path(each["socket"]).stem, each["state"], each["problem"]) for each in found} == {
-        ("dra-new", "not ready", "nobody looked into the folder"),
+    assert {(Path(each["socket"]).stem, each["state"], each["problem"]) for each in rows} == {
+        ("dra-new", "not ready", "the folder is not registered"),
         ("dra-old", "ready", ""),
-        ("dra-killed", "gone", "no process serves its socket"),
+        ("dra-killed", "gone", "no process serves the socket"),
     }
     assert "not ready" not in dradriver("node", "status", *where).stdout
     assert dradriver("node", "status", *where).stdout.count("gone") == 3
@@ -96,10 +96,10 @@ def test_a_damaged_status_of_pools_hides_no_claim(dradriver: Command, tmp_path: 
     (tmp_path / "plugins" / Led.name / FILE_NAME).write_text("{")
     result = dradriver("node", "status", "--plugins-dir", str(tmp_path / "plugins"))
     assert "default/fine" in result.stdout
-    assert "status of the pools" in result.stderr
+    assert "pool status" in result.stderr
 
 
-def test_a_node_without_state_says_what_may_be_wrong(dradriver: Command, tmp_path: Path) -> None:
+def test_a_node_without_state_is_an_error_with_possible_causes(dradriver: Command, tmp_path: Path) -> None:
     result = dradriver("node", "status", "--plugins-dir", str(tmp_path))
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: no prepared state in {tmp_path}")
@@ -119,24 +119,24 @@ def test_the_nodes_of_dradriver_up_are_found_with_their_cluster(
     for node in ("node-1", "node-2"):
         with Harness(Led, data / "nodes" / node) as harness:
             harness.prepare(harness.allocate(name=f"claim-of-{node}"))
-    found = claims_of(dradriver("node", "status", "-o", "json"))
-    assert {(each["cluster"], each["node"], each["name"], each["cdiSpecState"]) for each in found} == {
+    rows = claims_of(dradriver("node", "status", "-o", "json"))
+    assert {(each["cluster"], each["node"], each["name"], each["cdiSpecState"]) for each in rows} == {
         (str(data), "node-1", "claim-of-node-1", "present"),
         (str(data), "node-2", "claim-of-node-2", "present"),
     }
     shown = dradriver("node", "status").stdout
-    assert f"node node-2 of the cluster in {data}, which does not run:" in shown
+    assert f"node node-2 of the cluster in {data} (not running):" in shown
     elsewhere = tmp_path / "elsewhere"
     data.rename(elsewhere)
     assert dradriver("node", "status").exit_code == 1
     assert claims_of(dradriver("node", "status", "--data", str(elsewhere), "-o", "json"))
     folder = DataFolder(elsewhere)
     folder.lock()
-    assert f"in {elsewhere}, which runs:" in dradriver("node", "status", "--data", str(elsewhere)).stdout
+    assert f"in {elsewhere} (running):" in dradriver("node", "status", "--data", str(elsewhere)).stdout
     folder.unlock()
 
 
-def test_a_spec_in_a_folder_that_was_not_looked_at_is_not_absent(dradriver: Command, tmp_path: Path) -> None:
+def test_a_spec_in_an_unreadable_folder_is_not_absent(dradriver: Command, tmp_path: Path) -> None:
     with Harness(Led, tmp_path) as harness:
         harness.prepare(harness.allocate())
     where = ("node", "status", "--plugins-dir", str(tmp_path / "plugins"))
@@ -158,5 +158,17 @@ def test_a_claim_that_adds_nothing_to_containers_needs_no_spec(dradriver: Comman
 
     with Harness(Bare, tmp_path) as harness:
         harness.prepare(harness.allocate())
-    found = claims_of(dradriver("node", "status", "--plugins-dir", str(tmp_path / "plugins"), "-o", "json"))
-    assert [each["cdiSpecState"] for each in found] == ["not needed"]
+    rows = claims_of(dradriver("node", "status", "--plugins-dir", str(tmp_path / "plugins"), "-o", "json"))
+    assert [each["cdiSpecState"] for each in rows] == ["not needed"]
+
+
+def test_a_claim_of_a_controller_is_shown_without_its_handle(dradriver: Command, tmp_path: Path) -> None:
+    with Harness(Led, tmp_path) as harness:
+        harness.prepare(harness.allocate_blindly(("fabric/1", "port-0"), name="port", handle=b"s3cret"))
+        where = ("--plugins-dir", str(tmp_path / "plugins"), "--cdi-dir", str(tmp_path / "cdi"))
+        answer = dradriver("node", "status", *where, "-o", "json")
+        table = dradriver("node", "status", *where)
+    (item,) = json.loads(answer.stdout)["items"]
+    assert (item["devices"], item["state"]) == (["fabric/1/port-0"], "prepared")
+    assert "fabric/1/port-0" in table.stdout
+    assert not [text for text in (answer.stdout, table.stdout) if "s3cret" in text or "czNjcmV0" in text]

@@ -1,4 +1,4 @@
-"""A driver that dies is started again; one that was started wrongly is not."""
+"""A driver that exits is restarted. A driver with wrong settings is not."""
 
 import asyncio
 import os
@@ -30,39 +30,39 @@ class Script(DriverProcess):
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(supervisor, "_RESTART_SECONDS", (0.0, 0.0))
 
 
-async def test_a_process_that_dies_is_started_again_and_its_last_words_are_told(tmp_path: Path) -> None:
-    said: asyncio.Queue[str] = asyncio.Queue()
+async def test_a_process_that_exits_is_restarted_and_its_last_log_line_is_reported(tmp_path: Path) -> None:
+    reported: asyncio.Queue[str] = asyncio.Queue()
     script = "import sys; print('out of memory', file=sys.stderr, flush=True); sys.exit(1)"
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
-    async with Supervisor([process], said.put_nowait):
-        lines = [await said.get(), await said.get(), await said.get()]
+    async with Supervisor([process], reported.put_nowait):
+        lines = [await reported.get(), await reported.get(), await reported.get()]
     died = [line for line in lines if "ended" in line]
     assert len(died) == 2
     for line in died:
-        assert line.startswith("driver loop on node-1 ended with exit code 1: out of memory; starting it again")
+        assert line.startswith("driver loop on node-1 ended with exit code 1: out of memory; restarting")
 
 
-async def test_kill_9_is_told_as_such_without_a_line_of_the_log(tmp_path: Path) -> None:
-    said: asyncio.Queue[str] = asyncio.Queue()
+async def test_sigkill_is_reported_without_a_log_line(tmp_path: Path) -> None:
+    reported: asyncio.Queue[str] = asyncio.Queue()
     script = (
         "import os, sys; print('2026-11-21 10:10:01,400 WARNING pool x: held', file=sys.stderr, flush=True); "
         "os.kill(os.getpid(), 9)"
     )
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
-    async with Supervisor([process], said.put_nowait):
-        line = await said.get()
-    assert line.startswith("driver loop on node-1 was killed by signal 9 (SIGKILL); starting it again")
+    async with Supervisor([process], reported.put_nowait):
+        line = await reported.get()
+    assert line.startswith("driver loop on node-1 was killed by signal 9 (SIGKILL); restarting")
 
 
-async def test_what_an_earlier_process_wrote_is_no_reason(tmp_path: Path) -> None:
-    said: asyncio.Queue[str] = asyncio.Queue()
+async def test_the_log_of_an_earlier_process_is_not_reported(tmp_path: Path) -> None:
+    reported: asyncio.Queue[str] = asyncio.Queue()
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, "import sys; sys.exit(1)")
     process.log.write_text("Error: something of last week\n")
-    async with Supervisor([process], said.put_nowait):
-        assert (await said.get()).startswith("driver loop on node-1 ended with exit code 1; starting it again")
+    async with Supervisor([process], reported.put_nowait):
+        assert (await reported.get()).startswith("driver loop on node-1 ended with exit code 1; restarting")
 
 
 SERVED = """
@@ -73,53 +73,55 @@ path = folder / f"{os.getpid()}.sock"
 served = socket.socket(socket.AF_UNIX)
 served.bind(str(path))
 served.listen()
-told = json.dumps({"service": str(path), "missing": "", "since": time.time()})
-(folder / "new").write_text(told)
+status = json.dumps({"service": str(path), "missing": "", "since": time.time()})
+(folder / "new").write_text(status)
 (folder / "new").rename(folder / "dra.instance.json")
 (pathlib.Path(sys.argv[1]) / "pids").open("w").write(str(os.getpid()))
 signal.pause()
 """
 
 
-async def test_when_a_killed_driver_is_ready_again_that_is_told(tmp_path: Path) -> None:
+async def test_a_killed_driver_that_is_ready_again_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pids")
-    said: asyncio.Queue[str] = asyncio.Queue()
+    reported: asyncio.Queue[str] = asyncio.Queue()
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, SERVED, name="loop.example.com")
-    async with Supervisor([process], said.put_nowait):
+    async with Supervisor([process], reported.put_nowait):
         os.kill(int(await asyncio.to_thread((tmp_path / "pids").read_text)), 9)
-        assert "was killed by signal 9 (SIGKILL)" in await said.get()
+        assert "was killed by signal 9 (SIGKILL)" in await reported.get()
         await asyncio.to_thread((tmp_path / "pids").read_text)
-        back = await said.get()
+        back = await reported.get()
     assert re.fullmatch(
-        r"driver loop on node-1 is back: ready at \d\d:\d\d:\d\d, \d+\.\d s after it died", back
+        r"driver loop on node-1 is ready again at \d\d:\d\d:\d\d, \d+\.\d s after the exit", back
     )
 
 
-async def test_what_was_logged_while_all_was_well_is_no_reason(tmp_path: Path) -> None:
-    said: asyncio.Queue[str] = asyncio.Queue()
+async def test_an_info_line_is_not_reported_as_the_reason(tmp_path: Path) -> None:
+    reported: asyncio.Queue[str] = asyncio.Queue()
     script = "import os, sys; os.write(2, b'2026-11-21 10:10:01,400 INFO  up\\n'); os.kill(os.getpid(), 15)"
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
-    async with Supervisor([process], said.put_nowait):
-        assert (await said.get()).startswith(
-            "driver loop on node-1 was killed by signal 15 (SIGTERM); starting it again"
+    async with Supervisor([process], reported.put_nowait):
+        assert (await reported.get()).startswith(
+            "driver loop on node-1 was killed by signal 15 (SIGTERM); restarting"
         )
 
 
-async def test_a_process_that_was_used_wrongly_is_not_started_again(tmp_path: Path) -> None:
-    said: asyncio.Queue[str] = asyncio.Queue()
+async def test_a_process_with_wrong_usage_is_not_restarted(tmp_path: Path) -> None:
+    reported: asyncio.Queue[str] = asyncio.Queue()
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, "import sys; sys.exit(2)")
-    async with Supervisor([process], said.put_nowait):
-        assert "ended with exit code 2" in (line := await said.get())
-        assert "not started again" in line
+    async with Supervisor([process], reported.put_nowait):
+        assert "ended with exit code 2" in (line := await reported.get())
+        assert "not restarted" in line
 
 
-async def test_at_the_end_processes_are_asked_to_stop_and_awaited(tmp_path: Path) -> None:
+async def test_processes_are_terminated_and_awaited_at_the_end(tmp_path: Path) -> None:
     script = (
         "import pathlib, signal, sys\n"
         "folder = pathlib.Path(sys.argv[1])\n"
-        "signal.signal(signal.SIGTERM, lambda *_: (folder.joinpath('stopped').touch(), sys.exit(0)))\n"
+        # A handler could run just before `pause`, which would then wait without end.
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
         "folder.joinpath('fifo').open('w').write('up')\n"
-        "signal.pause()\n"
+        "signal.sigwait({signal.SIGTERM})\n"
+        "folder.joinpath('stopped').touch()\n"
     )
     os.mkfifo(tmp_path / "fifo")
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
@@ -151,7 +153,7 @@ async def test_a_process_does_not_outlive_a_supervisor_that_was_killed(tmp_path:
     assert await asyncio.to_thread(fifo.readline) == "up\n"
     supervisor_process.kill()
     await supervisor_process.wait()
-    # The end of the file: whoever could write has ended.
+    # End of file: the child, which can write, has exited.
     assert await asyncio.to_thread(fifo.read) == ""
     fifo.close()
 

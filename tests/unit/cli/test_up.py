@@ -1,4 +1,4 @@
-"""`dradriver up` refuses what it can't do before it starts anything."""
+"""`dradriver up` rejects invalid options before it starts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,40 +7,40 @@ import pytest
 from click.testing import Result
 
 from dradriver.allocator import ORDERED, PACKED, Order
-from dradriver.cli.up import _copy_kubeconfig, missing_drivers
+from dradriver.cli.up import _copy_kubeconfig, describe_missing_drivers
 from dradriver.errors import UsageError
 
 Command = Callable[..., Result]
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("options", "code", "message"),
     [
-        (("--driver", "lop"), 1, "no driver 'lop' is installed"),
+        (("--driver", "lop"), 1, "driver 'lop' is not installed"),
         (("--feature-gates", "DRATypo=true"), 2, "feature gate 'DRATypo' is unknown"),
         (("--feature-gates", "DynamicResourceAllocation=false"), 2, "DynamicResourceAllocation is always on"),
         (("--feature-gates", "DRAAdminAccess"), 2, "write NAME=true or NAME=false"),
         (("--nodes", "0"), 2, "--nodes"),
         (("--runtime", "docker"), 2, "--runtime"),
-        (("--max-steps", "0"), 2, "--max-steps"),
+        (("--budget", "0"), 2, "--budget"),
         (("--order", "random"), 2, "'random' is not one of 'ordered', 'packed'"),
         (("--scoring", "Fullest:example.com/gpu"), 2, "LeastAllocated or MostAllocated"),
         (("--scoring", "MostAllocated"), 2, "LeastAllocated or MostAllocated"),
-        (("--scoring", "MostAllocated:cpu=1"), 2, "'cpu=1' is no extended resource"),
+        (("--scoring", "MostAllocated:cpu=1"), 2, "'cpu=1': must be an extended resource"),
         (("--scoring", "MostAllocated:example.com/gpu=0"), 2, "weight of at least 1"),
         (("--binding-timeout", "0"), 2, "--binding-timeout"),
     ],
 )
-def test_a_wrong_option_is_said_and_nothing_is_made(
-    dradriver: Command, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+def test_a_wrong_option_is_reported_and_nothing_is_created(
+    dradriver: Command, tmp_path: Path, options: tuple[str, ...], code: int, message: str
 ) -> None:
-    result = dradriver("up", "--data", str(tmp_path / "data"), *words)
+    result = dradriver("up", "--data", str(tmp_path / "data"), *options)
     assert result.exit_code == code, result.output
-    assert said in result.stderr
+    assert message in result.stderr
     assert not (tmp_path / "data").exists()
 
 
-def test_the_order_that_is_asked_for_is_the_schedulers(
+def test_the_option_order_is_passed_to_the_scheduler(
     dradriver: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders: list[Order] = []
@@ -50,8 +50,8 @@ def test_the_order_that_is_asked_for_is_the_schedulers(
         raise UsageError("no cluster here")
 
     monkeypatch.setattr("dradriver.cluster.EmbeddedCluster", cluster)
-    for words in ((), ("--order", "ordered"), ("--order", "packed")):
-        assert "no cluster here" in dradriver("up", "--data", str(tmp_path / "data"), *words).stderr
+    for options in ((), ("--order", "ordered"), ("--order", "packed")):
+        assert "no cluster here" in dradriver("up", "--data", str(tmp_path / "data"), *options).stderr
     assert orders == [ORDERED, ORDERED, PACKED]
 
 
@@ -69,9 +69,9 @@ def test_the_kubeconfig_of_another_cluster_is_never_overwritten(tmp_path: Path) 
     assert new.stat().st_mode & 0o077 == 0
 
 
-def test_a_driver_that_claims_use_and_nobody_starts_is_said_with_its_option() -> None:
-    assert missing_drivers(["loop.example.com"], ["loop"]) == []
-    assert missing_drivers(["loop.example.com", "x.example.com"], []) == [
-        "Claims hold devices of loop.example.com, which does not run here: start with --driver loop",
-        "Claims hold devices of x.example.com, which does not run here: it is not installed",
+def test_a_driver_of_claims_that_does_not_run_is_reported_with_its_option() -> None:
+    assert describe_missing_drivers(["loop.example.com"], ["loop"]) == []
+    assert describe_missing_drivers(["loop.example.com", "x.example.com"], []) == [
+        "Warning: claims have devices of driver loop.example.com, which does not run: add --driver loop",
+        "Warning: claims have devices of driver x.example.com, which does not run: it is not installed",
     ]

@@ -1,4 +1,4 @@
-"""`dradriver webhook`, and the same checks offline by `dradriver validate --driver`."""
+"""`dradriver webhook`, and the same checks by `dradriver validate --driver`."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ from tests.unit.admission.process import DRIVER, webhook_process
 Command = Callable[..., Result]
 
 
-async def test_it_answers_until_a_signal_ends_it(tmp_path: Path) -> None:
+async def test_it_serves_until_a_signal(tmp_path: Path) -> None:
     pair = make_pair("webhook")
     trust = ssl.create_default_context(cadata=pair.certificate)
     async with (
@@ -28,14 +28,14 @@ async def test_it_answers_until_a_signal_ends_it(tmp_path: Path) -> None:
         async with session.post(url, data=body, ssl=trust) as response:
             assert (await response.json())["response"]["allowed"] is False
         process.send_signal(signal.SIGTERM)
-        _, said = await process.communicate()
-    assert process.returncode == 0, said.decode()
+        _, output = await process.communicate()
+    assert process.returncode == 0, output.decode()
     assert (
-        json.loads(said.splitlines()[0])["message"] == "CREATE ResourceClaim default/desk is denied: 1 mistake"
+        json.loads(output.splitlines()[0])["message"] == "CREATE ResourceClaim default/desk is denied: 1 error"
     )
 
 
-def test_a_certificate_that_is_missing_is_said_in_one_line(dradriver: Command, tmp_path: Path) -> None:
+def test_a_missing_certificate_is_one_line(dradriver: Command, tmp_path: Path) -> None:
     files = ("--tls-cert-file", str(tmp_path / "a"), "--tls-private-key-file", str(tmp_path / "b"))
     result = dradriver("webhook", "--driver", DRIVER, *files)
     assert result.exit_code == 2
@@ -46,12 +46,12 @@ def test_a_certificate_that_is_missing_is_said_in_one_line(dradriver: Command, t
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("nothing", "no driver 'nothing' is installed"), ("a:B", "imported")]
+    ("name", "message"), [("nothing", "driver 'nothing' is not installed"), ("a:B", "imported")]
 )
-def test_a_driver_that_is_not_there_is_said_in_one_line(dradriver: Command, name: str, words: str) -> None:
+def test_a_missing_driver_is_one_line(dradriver: Command, name: str, message: str) -> None:
     result = dradriver("webhook", "--driver", name, "--tls-cert-file", "a", "--tls-private-key-file", "b")
     assert result.exit_code == 1
-    assert words in result.output
+    assert message in result.output
 
 
 def validated(dradriver: Command, folder: Path, body: object, *options: str) -> Result:
@@ -60,17 +60,15 @@ def validated(dradriver: Command, folder: Path, body: object, *options: str) -> 
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
-def test_validate_says_offline_what_the_webhook_will_say(
-    dradriver: Command, tmp_path: Path, version: str
-) -> None:
+def test_validate_reports_the_same_as_the_webhook(dradriver: Command, tmp_path: Path, version: str) -> None:
     body = claim(GOOD, WRONG, led(colour="red"), version=version)
     result = validated(dradriver, tmp_path, body, "--driver", DRIVER)
     assert result.exit_code == 1
-    place = "ResourceClaim desk: spec.devices.config[{}].opaque.parameters"
-    assert f"{place.format(1)}: brightness must be between 0 and 100\n" in result.output
-    assert f"{place.format(2)}.colour: LedConfig has no such field\n" in result.output
+    field = "ResourceClaim desk: spec.devices.config[{}].opaque.parameters"
+    assert f"{field.format(1)}: brightness must be between 0 and 100\n" in result.output
+    assert f"{field.format(2)}.colour: LedConfig has no such field\n" in result.output
     assert "2 error(s)" in result.output
 
 
-def test_validate_looks_into_no_configuration_without_a_driver(dradriver: Command, tmp_path: Path) -> None:
+def test_validate_checks_no_configuration_without_a_driver(dradriver: Command, tmp_path: Path) -> None:
     assert validated(dradriver, tmp_path, claim(WRONG)).exit_code == 0

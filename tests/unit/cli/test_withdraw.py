@@ -29,7 +29,7 @@ async def kubeconfig(tmp_path: Path) -> AsyncIterator[Path]:
     await server.stop()
 
 
-async def test_what_a_pool_driver_published_is_deleted_and_again_is_fine(
+async def test_slices_of_a_pool_driver_are_deleted_and_a_repetition_succeeds(
     kubeconfig: Path, dradriver: Command
 ) -> None:
     async with await Client.connect(str(kubeconfig)) as client:
@@ -47,9 +47,10 @@ async def test_what_a_pool_driver_published_is_deleted_and_again_is_fine(
     assert [item.spec.driver for item in left] == ["other.example.com"]
 
 
-def test_the_slices_of_a_node_plugin_are_not_its_business(dradriver: Command) -> None:
+def test_the_driver_of_a_node_is_rejected(dradriver: Command) -> None:
     result = dradriver("withdraw", "loop")
     assert result.exit_code == 2
     assert (
-        result.stderr == "Error: NAME: loop is no pool driver: the slices of a node plugin go with its Node\n"
+        result.stderr
+        == "Error: NAME: loop is not a pool driver: slices of a node's driver are deleted with the Node\n"
     )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from dradriver.model.encoding.codec import builtins
-from tests.conformance.allocator_a100 import a100_slices
+from tests.conformance.allocator.a100 import a100_slices
 
 GPU_DRIVER = "gpu.nvidia.com"
 

@@ -38,9 +38,9 @@ async def client(kubeconfig: Path) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def get(dradriver: Command, kubeconfig: Path) -> Get:
-    async def run(*words: str) -> Result:
+    async def run(*arguments: str) -> Result:
         # Commands bring their own event loop, the server runs on the test's.
-        return await asyncio.to_thread(dradriver, "get", *words, "--kubeconfig", str(kubeconfig))
+        return await asyncio.to_thread(dradriver, "get", *arguments, "--kubeconfig", str(kubeconfig))
 
     return run
 
@@ -60,7 +60,7 @@ def row(result: Result, name: str) -> list[str]:
     return next(line.split() for line in result.stdout.splitlines() if name in line.split()[:2])
 
 
-async def test_pools_say_what_is_allocated_and_what_is_wrong(get: Get, client: Client) -> None:
+async def test_pools_have_allocated_devices_and_problems(get: Get, client: Client) -> None:
     await populate(client)
     result = await get("pools")
     assert row(result, "node-1")[:7] == ["driver.example.com", "node-1", "node-1", "1", "1/1", "2", "1"]
@@ -69,7 +69,7 @@ async def test_pools_say_what_is_allocated_and_what_is_wrong(get: Get, client: C
     assert [(item["pool"], item["devices"]) for item in items] == [("broken", 1), ("node-1", 2)]
 
 
-async def test_devices_say_who_has_them(get: Get, client: Client) -> None:
+async def test_devices_have_their_claims(get: Get, client: Client) -> None:
     await populate(client)
     result = await get("devices", "--pool", "node-1")
     assert row(result, "gpu-0")[4] == "default/mine"
@@ -80,7 +80,7 @@ async def test_devices_say_who_has_them(get: Get, client: Client) -> None:
     assert {item["name"]: item["allocatedTo"] for item in items}["gpu-0"] == ["default/mine"]
 
 
-async def test_devices_are_those_that_each_node_sees(get: Get, client: Client) -> None:
+async def test_devices_are_those_of_the_generation_that_each_node_sees(get: Get, client: Client) -> None:
     """Of a pool that several nodes have slices of, each node sees the newest generation among its own."""
     for number, name, generation in (("1", "old", 1), ("2", "gone", 1), ("2", "new", 2)):
         node = f"node-{number}"
@@ -108,21 +108,21 @@ async def test_a_row_is_one_line_for_other_programs(get: Get, client: Client) ->
     assert row(await get("devices", "-o", "wide"), "gpu-0")[-1].count("x" * 60) == 9
 
 
-async def test_claims_say_their_state(get: Get, client: Client) -> None:
+async def test_claims_have_a_state(get: Get, client: Client) -> None:
     await populate(client)
     cells = row(await get("claims"), "mine")
     assert cells[:3] == ["default", "mine", "allocated"]
     assert cells[4:6] == ["node-1", "driver.example.com/node-1/gpu-0"]
 
 
-async def test_pods_say_their_claims(get: Get, client: Client) -> None:
+async def test_pods_have_their_claims(get: Get, client: Client) -> None:
     await populate(client)
     cells = row(await get("pods", "-A"), "pod-1")
     assert cells[:4] == ["default", "pod-1", "0/1", "Pending"]
     assert cells[5:7] == ["-", "claim-0=mine"]
 
 
-async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client) -> None:
+async def test_pods_have_the_reason_of_waiting_containers(get: Get, client: Client) -> None:
     await populate(client)
     waiting = {"reason": "ContainerCreating", "message": "brightness must be between 0 and 100"}
     status = {
@@ -137,7 +137,7 @@ async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client)
     assert waiting["message"] in shown.stdout
 
 
-async def test_a_pod_that_runs_and_is_not_ready_says_so_as_kubectl_does(get: Get, client: Client) -> None:
+async def test_a_running_pod_that_is_not_ready_has_the_status_of_kubectl(get: Get, client: Client) -> None:
     await populate(client)
     waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}
     status = {
@@ -157,18 +157,18 @@ NO_SANDBOX = {"type": "PodReadyToStartContainers", "status": "False", "message":
 UNPREPARED = {"status": {"conditions": [NO_SANDBOX]}}
 
 
-async def test_a_pod_whose_claims_are_not_prepared_says_where_the_reason_is(get: Get, client: Client) -> None:
+async def test_a_pod_with_unprepared_claims_refers_to_its_events(get: Get, client: Client) -> None:
     await populate(client)
     await client.patch(PODS, "pod-1", "default", UNPREPARED, PatchKind.MERGE, into=dict, subresource="status")
     assert "kubectl describe pod" in (await get("pods")).stdout
 
 
-async def test_the_last_warning_about_such_a_pod_is_the_reason(get: Get, client: Client) -> None:
+async def test_the_last_warning_event_of_such_a_pod_is_the_reason(get: Get, client: Client) -> None:
     for name in ("mine", "other"):
         await client.create(PODS, pod(name=name), "default", into=dict)
         await client.patch(PODS, name, "default", UNPREPARED, PatchKind.MERGE, into=dict, subresource="status")
     mine = (await client.get(PODS, "mine", "default", into=Pod)).metadata
-    for number, (kind, said) in enumerate(
+    for number, (kind, text) in enumerate(
         (("Warning", "an older one"), ("Warning", "DRA driver x is not registered"), ("Normal", "no reason"))
     ):
         event = {
@@ -176,7 +176,7 @@ async def test_the_last_warning_about_such_a_pod_is_the_reason(get: Get, client:
             "involvedObject": {"kind": "Pod", "namespace": "default", "name": "mine", "uid": mine.uid},
             "type": kind,
             "reason": "FailedPrepareDynamicResources",
-            "message": said,
+            "message": text,
             "source": {"component": "kubelet"},
             "lastTimestamp": f"2026-01-01T00:00:0{number}Z",
         }
@@ -186,50 +186,52 @@ async def test_the_last_warning_about_such_a_pod_is_the_reason(get: Get, client:
     assert "kubectl describe pod" in " ".join(row(shown, "other"))
 
 
-async def test_a_deleted_pod_that_stays_says_what_it_waits_for(get: Get, client: Client) -> None:
+async def test_a_deleted_pod_has_the_reason_why_it_stays(get: Get, client: Client) -> None:
     await populate(client)
     await client.patch(
         PODS, "pod-1", "default", {"metadata": {"finalizers": ["example.com/keep"]}}, PatchKind.MERGE, into=dict
     )
     await client.delete(PODS, "pod-1", "default")
-    assert "waits for its containers to end, and for drivers to unprepare" in (await get("pods")).stdout
+    assert "waits until its containers end and drivers unprepare" in (await get("pods")).stdout
 
 
-async def test_claims_and_pods_say_what_the_scheduler_said(get: Get, client: Client) -> None:
+async def test_claims_and_pods_have_the_message_of_the_scheduler(get: Get, client: Client) -> None:
     await populate(client)
     for name in ("waits", "unused"):
         await client.create(CLAIMS, claim(name=name), "default", into=dict)
     await client.create(PODS, pod("waits", name="pod-2"), "default", into=dict)
     message = "0/1 nodes are available: 1 cannot allocate all claims: 3 devices: counter set gpu-0 exhausted."
-    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    status = {"status": {"conditions": [said]}}
+    text = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    status = {"status": {"conditions": [text]}}
     await client.patch(PODS, "pod-2", "default", status, PatchKind.MERGE, into=dict, subresource="status")
     assert message in (await get("pods")).stdout
-    found = await get("claims")
-    assert " ".join(row(found, "waits")[7:]) == message
-    assert " ".join(row(found, "unused")[7:]) == "no pod uses it"
-    assert row(found, "mine")[7] == "-"
+    claims = await get("claims")
+    assert " ".join(row(claims, "waits")[9:]) == message
+    assert " ".join(row(claims, "unused")[9:]) == "no pod uses it"
+    assert row(claims, "mine")[7:] == ["-", "-", "-"]
 
 
 @pytest.mark.parametrize(
-    ("words", "kind"), [("slices", "ResourceSlice"), ("claims", "ResourceClaim"), ("pods", "Pod")]
+    ("arguments", "kind"), [("slices", "ResourceSlice"), ("claims", "ResourceClaim"), ("pods", "Pod")]
 )
-async def test_programs_get_the_clusters_own_objects(get: Get, client: Client, words: str, kind: str) -> None:
+async def test_programs_get_the_clusters_own_objects(
+    get: Get, client: Client, arguments: str, kind: str
+) -> None:
     await populate(client)
-    answer = json.loads((await get(words, "-o", "json")).stdout)
+    answer = json.loads((await get(arguments, "-o", "json")).stdout)
     assert answer["kind"] == "List"
     assert {item["kind"] for item in answer["items"]} == {kind}
     assert all(item["metadata"]["resourceVersion"] for item in answer["items"])
 
 
-@pytest.mark.parametrize("words", ["pools", "slices", "devices", "claims", "pods"])
-async def test_an_empty_cluster_is_said_and_is_no_error(get: Get, words: str) -> None:
-    result = await get(words)
+@pytest.mark.parametrize("arguments", ["pools", "slices", "devices", "claims", "pods"])
+async def test_an_empty_cluster_is_a_message_and_no_error(get: Get, arguments: str) -> None:
+    result = await get(arguments)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("No ")
 
 
-def test_a_kubeconfig_that_is_not_there_is_one_line(dradriver: Command) -> None:
+def test_a_missing_kubeconfig_is_one_line(dradriver: Command) -> None:
     result = dradriver("get", "pools", "--kubeconfig", "/no/such/kubeconfig")
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")

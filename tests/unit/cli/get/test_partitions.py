@@ -1,4 +1,4 @@
-"""`dradriver get partitions` draws who has which part of a device, from the counters alone."""
+"""`dradriver get partitions` draws which claim has which part of a device, only from counters."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,13 +23,13 @@ def holding(name: str, *devices: str, pod: str = "", pool: str = "node-1") -> Re
     return replace(held, status=replace(held.status, reserved_for=users))
 
 
-def drawn(dradriver: Command, *objects: object, words: Sequence[str] = ()) -> list[str]:
-    result = dradriver("get", "partitions", "-f", "-", *words, stdin=listed(*objects))
+def drawn(dradriver: Command, *objects: object, options: Sequence[str] = ()) -> list[str]:
+    result = dradriver("get", "partitions", "-f", "-", *options, stdin=listed(*objects))
     assert result.exit_code == 0, result.output
     return [line.strip() for line in result.stdout.splitlines()]
 
 
-def test_the_memory_slices_that_a_device_takes_are_its_cells(dradriver: Command) -> None:
+def test_the_memory_slices_of_a_device_are_its_cells(dradriver: Command) -> None:
     claims = (
         holding("train", "gpu-0-mig-3g-20gb-0", pod="train-0"),
         holding("infer", "gpu-0-mig-1g-5gb-4"),
@@ -49,7 +49,7 @@ def test_other_counters_are_bars_in_which_each_device_has_its_part(dradriver: Co
     assert "multiprocessors  AAAAAAAAAAAAA...........  56 of 98" in lines
 
 
-def test_it_says_which_devices_still_fit(dradriver: Command) -> None:
+def test_devices_that_still_fit_are_listed(dradriver: Command) -> None:
     assert drawn(dradriver, *a100(), holding("all", "gpu-0"))[-1] == "0 of 25 devices still fit"
     one = holding("most", "gpu-0-mig-4g-20gb-0", "gpu-0-mig-2g-10gb-4")
     assert drawn(dradriver, *a100(), one)[-1] == (
@@ -72,19 +72,19 @@ def test_a_device_of_other_compatibility_groups_does_not_fit(dradriver: Command)
     assert lines[-1] == "1 of 3 devices still fit: part-1"
 
 
-def test_a_counter_of_which_a_driver_took_back_something_is_overdrawn(dradriver: Command) -> None:
+def test_a_counter_that_a_driver_reduced_is_overdrawn(dradriver: Command) -> None:
     lines = drawn(dradriver, *partitioned(["mig"] * 3, total=3), allocated(claim(), "part-0"))
     assert "memory  AAAAAAAAAAAAAAAAAAAAAAAA  4 of 3, overdrawn" in lines
 
 
-def test_two_devices_in_one_place_are_marked(dradriver: Command) -> None:
+def test_two_devices_in_one_cell_are_marked(dradriver: Command) -> None:
     lying = holding("one", "gpu-0-mig-1g-5gb-0"), holding("two", "gpu-0-mig-1g-5gb-me-0")
     assert drawn(dradriver, *a100(), *lying)[2] == "! . . . . . . ."
 
 
-def test_one_node_can_be_asked_for(dradriver: Command) -> None:
+def test_one_node_can_be_selected(dradriver: Command) -> None:
     objects = (*a100("node-1"), *a100("node-2"), node("node-1"), node("node-2"))
-    lines = drawn(dradriver, *objects, words=["--node", "node-2"])
+    lines = drawn(dradriver, *objects, options=["--node", "node-2"])
     assert [line for line in lines if "counter set" in line] == [
         "gpu.nvidia.com/node-2, counter set gpu-0-counter-set"
     ]
@@ -95,10 +95,10 @@ def test_one_node_can_be_asked_for(dradriver: Command) -> None:
 def test_programs_get_the_numbers(dradriver: Command) -> None:
     objects = listed(*a100(), holding("train", "gpu-0-mig-3g-20gb-0", pod="train-0"))
     result = dradriver("get", "partitions", "-o", "json", "-f", "-", stdin=objects)
-    (found,) = json.loads(result.stdout)["items"]
-    assert (found["driver"], found["pool"], found["counterSet"]) == (GPU_DRIVER, "node-1", "gpu-0-counter-set")
-    assert {"name": "memory", "total": "40192Mi", "used": "19968Mi"} in found["counters"]
-    (held,) = found["inUse"]
+    (use,) = json.loads(result.stdout)["items"]
+    assert (use["driver"], use["pool"], use["counterSet"]) == (GPU_DRIVER, "node-1", "gpu-0-counter-set")
+    assert {"name": "memory", "total": "40192Mi", "used": "19968Mi"} in use["counters"]
+    (held,) = use["inUse"]
     assert (held["device"], held["claims"], held["pods"]) == (
         "gpu-0-mig-3g-20gb-0",
         ["default/train"],
@@ -107,7 +107,7 @@ def test_programs_get_the_numbers(dradriver: Command) -> None:
     assert held["consumes"]["memory-slice-3"] == "1"
 
 
-def test_pools_without_counters_are_said_to_be_none(dradriver: Command) -> None:
+def test_pools_without_counters_are_reported(dradriver: Command) -> None:
     result = dradriver("get", "partitions", "-f", "-", stdin=listed(slice_(Device("gpu-0"))))
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("No counter sets")

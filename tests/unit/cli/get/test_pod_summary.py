@@ -59,7 +59,7 @@ CASES: dict[str, tuple[Pod, str, str]] = {
     "fails again and again": (pod("Running", waiting("CrashLoopBackOff")), "0/1", "CrashLoopBackOff"),
     "has no image": (pod("Pending", waiting("ImagePullBackOff")), "0/1", "ImagePullBackOff"),
     "half of it fails": (pod("Running", running(), waiting("CrashLoopBackOff")), "1/2", "CrashLoopBackOff"),
-    "the first container is told": (pod("Running", waiting("One"), waiting("Two")), "0/2", "One"),
+    "the first container has precedence": (pod("Running", waiting("One"), waiting("Two")), "0/2", "One"),
     "has failed": (pod("Failed", ended(1, "Error")), "0/1", "Error"),
     "has failed without a reason": (pod("Failed", ended(3)), "0/1", "ExitCode:3"),
     "was killed": (pod("Failed", ended(137, signal=9)), "0/1", "Signal:9"),

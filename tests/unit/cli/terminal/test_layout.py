@@ -1,4 +1,4 @@
-"""Tables and prose fit the terminal, and no name in them is broken in two."""
+"""Tables and prose fit the terminal, and no name in them is broken."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.cli.terminal.layout import table_lines, wrapped
+from dradriver.cli.terminal.layout import table_lines, wrap
 
 names = st.text("abcdefg0123456789-./=", min_size=1, max_size=30)
 cells = st.lists(names, min_size=1, max_size=5).map(" ".join) | st.lists(names, min_size=1).map(",".join)
@@ -18,14 +18,14 @@ def tokens(text: str) -> list[str]:
 
 
 @given(st.lists(st.tuples(*[cells] * len(COLUMNS)), min_size=1, max_size=4), st.integers(30, 160))
-def test_every_name_is_whole_and_only_a_single_one_runs_over_the_edge(
+def test_no_name_is_broken_and_only_a_single_word_is_longer_than_a_line(
     rows: list[tuple[str, ...]], width: int
 ) -> None:
     lines = list(table_lines(COLUMNS, rows, width))
-    found = [token for line in lines for token in tokens(line)]
+    printed = [token for line in lines for token in tokens(line)]
     for row in rows:
         for cell in row:
-            assert set(tokens(cell)) <= set(found) | {"-"}
+            assert set(tokens(cell)) <= set(printed) | {"-"}
     for line in lines:
         first = next((match.end() for match in re.finditer(r"^ *(\w+: )?[^ ,]+,*", line)), 0)
         widest = max(len(row[0]) for row in rows)
@@ -33,14 +33,14 @@ def test_every_name_is_whole_and_only_a_single_one_runs_over_the_edge(
 
 
 @given(st.lists(names, min_size=1, max_size=40), st.integers(20, 100))
-def test_prose_loses_nothing(words: list[str], width: int) -> None:
+def test_prose_keeps_all_words(words: list[str], width: int) -> None:
     text = "  " + " ".join(words)
-    lines = list(wrapped(text, width))
+    lines = list(wrap(text, width))
     assert tokens(" ".join(lines)) == tokens(text)
     assert all(len(line) <= width or len(tokens(line)) == 1 for line in lines)
 
 
-def test_columns_that_do_not_fit_stand_below_their_row() -> None:
+def test_columns_that_do_not_fit_are_below_their_row() -> None:
     row = ["gpu-0", "gpu.example.com", "p", "0/1 nodes are available"]
     assert list(table_lines(COLUMNS, [row], 30)) == [
         "NAME   DRIVER           POOL",
@@ -59,5 +59,5 @@ def test_columns_that_do_not_fit_stand_below_their_row() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 100, 140, 1_000_000])
-def test_a_table_that_fits_is_one_line_a_row(width: int) -> None:
+def test_a_table_that_fits_has_one_line_for_each_row(width: int) -> None:
     assert len(list(table_lines(COLUMNS, [["a", "b", "c", "d"], ["e", "f", "g", "-"]], width))) == 3
