@@ -6,8 +6,8 @@
 
     dra.run(LedDriver)
 
-These names are the public API; everything else may move. A name is imported when it is first asked for, so that
-`dradriver --version` loads none of them; none of them loads gRPC, an HTTP client or the command line.
+These names are the public API; everything else may move. A name is imported at its first use, so that
+`dradriver --version` loads none of them. None of them loads gRPC, an HTTP client or the command line.
 """
 
 from importlib import import_module
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from dradriver.driver import (
         AllocatedDevice,
+        AllocationError,
         AllocationGone,
         AttachError,
         Attachment,
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
         BindingDriver,
         Claim,
         Config,
+        ControllerAllocationResult,
+        ControllerDevice,
+        ControllerDriver,
         DeviceHealth,
         DeviceMetadata,
         Driver,
@@ -30,8 +34,13 @@ if TYPE_CHECKING:
         Health,
         Inventory,
         NodeBindingDriver,
+        NodeReport,
+        PendingClaim,
+        PendingPod,
+        PendingRequest,
         PoolDriver,
         PreparedDevice,
+        RecordedClaim,
     )
     from dradriver.errors import DraError, DriverError, InvalidObjectError, UsageError
     from dradriver.model.cdi import ContainerEdits, DeviceNode, Hook, Mount
@@ -54,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AllocatedDevice",
+    "AllocationError",
     "AllocationGone",
     "AttachError",
     "Attachment",
@@ -66,6 +76,9 @@ __all__ = [
     "Condition",
     "Config",
     "ContainerEdits",
+    "ControllerAllocationResult",
+    "ControllerDevice",
+    "ControllerDriver",
     "CounterConsumption",
     "CounterSet",
     "Device",
@@ -83,13 +96,18 @@ __all__ = [
     "Mount",
     "NetworkData",
     "NodeBindingDriver",
+    "NodeReport",
     "NodeSelector",
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
+    "PendingClaim",
+    "PendingPod",
+    "PendingRequest",
     "Pool",
     "PoolDriver",
     "PreparedDevice",
     "Quantity",
+    "RecordedClaim",
     "Taint",
     "UsageError",
     "Version",
@@ -99,11 +117,12 @@ __all__ = [
     "run",
 ]
 
-_HOMES: Final = {
+_MODULES: Final = {
     name: module
     for module, names in {
         "dradriver.driver": (
             "AllocatedDevice",
+            "AllocationError",
             "AllocationGone",
             "AttachError",
             "Attachment",
@@ -111,6 +130,9 @@ _HOMES: Final = {
             "BindingDriver",
             "Claim",
             "Config",
+            "ControllerAllocationResult",
+            "ControllerDevice",
+            "ControllerDriver",
             "DeviceHealth",
             "DeviceMetadata",
             "Driver",
@@ -118,33 +140,21 @@ _HOMES: Final = {
             "Health",
             "Inventory",
             "NodeBindingDriver",
+            "NodeReport",
+            "PendingClaim",
+            "PendingPod",
+            "PendingRequest",
             "PoolDriver",
             "PreparedDevice",
+            "RecordedClaim",
         ),
-        "dradriver.errors": (
-            "DraError",
-            "DriverError",
-            "InvalidObjectError",
-            "UsageError",
-        ),
-        "dradriver.model.cdi": (
-            "ContainerEdits",
-            "DeviceNode",
-            "Hook",
-            "Mount",
-        ),
+        "dradriver.errors": ("DraError", "DriverError", "InvalidObjectError", "UsageError"),
+        "dradriver.model.cdi": ("ContainerEdits", "DeviceNode", "Hook", "Mount"),
         "dradriver.model.core.meta": ("Condition",),
-        "dradriver.model.core.node_selector": (
-            "NodeSelector",
-            "NodeSelectorRequirement",
-            "NodeSelectorTerm",
-        ),
+        "dradriver.model.core.node_selector": ("NodeSelector", "NodeSelectorRequirement", "NodeSelectorTerm"),
         "dradriver.model.quantity": ("Quantity",),
         "dradriver.model.resource.claim": ("NetworkData",),
-        "dradriver.model.resource.counters": (
-            "CounterConsumption",
-            "CounterSet",
-        ),
+        "dradriver.model.resource.counters": ("CounterConsumption", "CounterSet"),
         "dradriver.model.resource.device": (
             "Capacity",
             "CapacityRequestPolicy",
@@ -155,11 +165,7 @@ _HOMES: Final = {
         ),
         "dradriver.model.resource.pool": ("Pool",),
         "dradriver.runner.entry": ("run",),
-        "dradriver.sysfs": (
-            "numa_attribute",
-            "numa_node_of_cpu",
-            "pci_attributes",
-        ),
+        "dradriver.sysfs": ("numa_attribute", "numa_node_of_cpu", "pci_attributes"),
     }.items()
     for name in names
 }
@@ -167,14 +173,14 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """Imports a public name; called once for each, when it is first asked for."""
-    if name not in _HOMES:
+    """Import a public name; called once for each name, at its first use."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_HOMES[name]), name)
+    value: object = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    """The public names, also those that are not imported yet."""
+    """Return the public names, including those that are not imported yet."""
     return sorted({*globals(), *__all__})

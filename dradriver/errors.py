@@ -22,7 +22,7 @@ class DraError(Exception):
 
 
 class UsageError(DraError):
-    """A command, setting or argument is not usable as given."""
+    """A command, setting or argument is not valid."""
 
 
 class NotFoundError(DraError):
@@ -39,7 +39,7 @@ class Problem:
 
     Attributes:
         path: the field, as `kubectl explain` writes it: `spec.devices[3].attributes["x"]`.
-        rule: the fault, and the values that are allowed.
+        rule: the broken rule, and the values that are allowed.
     """
 
     path: str

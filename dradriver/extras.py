@@ -1,6 +1,6 @@
-"""The extras of the distribution: what they bring, and the error of a caller whose extra is not installed.
+"""The extras of the distribution: their modules, and the error for an extra that is not installed.
 
-`dradriver` alone asks for what a driver's process on a node needs. Everything else is an extra.
+`dradriver` alone requires what a driver's process on a node needs. Everything else is an extra.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class MissingExtraError(DraError):
-    """Something was used whose extra is not installed."""
+    """A feature needs an extra that is not installed."""
 
 
 def require(extra: str, user: str) -> None:
-    """Checks that an extra is installed. The modules are looked for, and not imported.
+    """Check that an extra is installed, without importing its modules.
 
     Args:
         extra: a name in `EXTRAS`.
-        user: what needs the extra, as the message names it: `dradriver up`.
+        user: the command or feature that needs the extra, for the message: `dradriver up`.
 
     Raises:
         MissingExtraError: a module of the extra is not installed. The message has the command that installs it.

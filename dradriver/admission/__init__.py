@@ -1,18 +1,19 @@
-"""The validating admission webhook for opaque configuration, for all drivers of a cluster at once.
+"""The validating admission webhook for opaque configuration; one webhook serves all drivers of a cluster.
 
-Law of this package: validation is pure (`configs` of an object, `review` of a request). It uses the function
-that decodes a configuration on the node, so a configuration that is accepted here is never rejected there. I/O
-(`server`, `certificate`) is thin, and is imported only where it is needed. This package never reads from the
-API server, changes an object, or logs the content of a configuration.
+Rule of this package: validation has no I/O (`configs` checks an object, `review` answers a request). It uses
+the function that decodes configuration on the node. So if the webhook accepts a configuration, the node does
+not reject it. The module with I/O (`server`) is small, and is imported only when it is needed. This package
+never reads from the API server, changes an object, or logs the content of a configuration.
 
 Modules:
 
 - `configs`: checks the opaque configuration of one object.
+- `classic`: checks the configuration of one object for controllers that allocate claims.
 - `review`: answers one AdmissionReview.
-- `server`: the HTTPS server.
-- `certificate`: the server's certificate, reloaded when its files change.
+- `server`: serves the webhook over HTTPS.
 """
 
-from dradriver.admission.configs import Known, known_configs, mistakes_in
+from dradriver.admission.classic import find_classic_errors, read_claim
+from dradriver.admission.configs import ConfigClasses, find_config_errors, known_configs
 
-__all__ = ["Known", "known_configs", "mistakes_in"]
+__all__ = ["ConfigClasses", "find_classic_errors", "find_config_errors", "known_configs", "read_claim"]

@@ -1,7 +1,8 @@
 """Answer one AdmissionReview (`admission.k8s.io/v1`).
 
-An object is rejected only for new errors in its spec. Any object can be deleted, its status and metadata can be
-written, and its finalizers can be removed. Otherwise claims could never be cleaned up.
+An object is rejected only for new errors in its spec. If an object has only old errors, it can still
+be deleted, its status and metadata can be written, and its finalizers can be removed. Otherwise a claim with an
+old error could never be cleaned up.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from dradriver.admission.configs import Known, mistakes_in, stored_configs
+from dradriver.admission.classic import find_classic_errors
+from dradriver.admission.configs import ConfigClasses, find_config_errors, stored_configs
 from dradriver.errors import DraError, InvalidObjectError, Problem
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import Value, decode
@@ -26,7 +28,7 @@ Outcome: TypeAlias = Literal["allowed", "denied"]
 
 
 class MalformedReviewError(DraError):
-    """The request is not an AdmissionReview that can be answered."""
+    """The request is not a valid AdmissionReview, so it cannot be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +38,17 @@ class Verdict:
     Attributes:
         answer: the AdmissionReview of the answer, as JSON text.
         outcome: whether the request is allowed.
-        operation: the requested operation: `CREATE`, `UPDATE`, ...
+        operation: the requested operation, such as `CREATE` or `UPDATE`.
         subject: kind, namespace and name of the object.
-        mistakes: the number of errors.
-        warning: the warning for the client, "" for none.
+        error_count: the number of errors.
+        warning: the warning for the client. Empty if there is none.
     """
 
     answer: bytes
     outcome: Outcome
     operation: str
     subject: str
-    mistakes: int
+    error_count: int
     warning: str
 
 
@@ -77,7 +79,7 @@ class _Named(Value, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-def review(body: bytes, known: Known) -> Verdict:
+def review(body: bytes, known: ConfigClasses) -> Verdict:
     """Decide on one request.
 
     Args:
@@ -85,45 +87,50 @@ def review(body: bytes, known: Known) -> Verdict:
         known: the configuration classes of the drivers.
 
     Raises:
-        MalformedReviewError: a decision is impossible. The message has the reason.
+        MalformedReviewError: the request is not a valid AdmissionReview. The message is the reason.
     """
     try:
         request = _request(body)
         subject = _subject(request)
-        problems = list(_mistakes(request, known))
+        problems = list(_find_errors(request, known))
     except InvalidObjectError as error:
-        raise MalformedReviewError(f"no AdmissionReview: {error}") from None
+        raise MalformedReviewError(f"not an AdmissionReview: {error}") from None
     except RecursionError:
-        raise MalformedReviewError("nested too deeply") from None
+        raise MalformedReviewError("the AdmissionReview is nested too deeply") from None
     warning = _warning(request)
     return Verdict(
         answer=_answer(request, subject, problems, warning),
         outcome="denied" if problems else "allowed",
         operation=request.operation,
         subject=subject,
-        mistakes=len(problems),
+        error_count=len(problems),
         warning=warning,
     )
 
 
 def _request(body: bytes) -> _Request:
-    got = decode(_Review, body, "AdmissionReview")
-    if (got.api_version, got.kind) != (_API_VERSION, "AdmissionReview"):
-        given = f"{got.api_version or '(no apiVersion)'} {got.kind or '(no kind)'}"
-        raise MalformedReviewError(f"{_API_VERSION} AdmissionReview is wanted, found {given}")
-    if not got.request.uid:
-        raise MalformedReviewError("request.uid: is missing, so that no answer could be matched with it")
-    return got.request
+    decoded = decode(_Review, body, "AdmissionReview")
+    if (decoded.api_version, decoded.kind) != (_API_VERSION, "AdmissionReview"):
+        kind_text = f"{decoded.api_version or '(no apiVersion)'} {decoded.kind or '(no kind)'}"
+        raise MalformedReviewError(f"must be {_API_VERSION} AdmissionReview, not {kind_text}")
+    if not decoded.request.uid:
+        raise MalformedReviewError("request.uid: is required")
+    return decoded.request
 
 
-def _mistakes(request: _Request, known: Known) -> list[Problem]:
+def _find_errors(request: _Request, known: ConfigClasses) -> list[Problem]:
     if request.operation not in {"CREATE", "UPDATE"} or request.sub_resource or not _is_ours(request.kind):
         return []
     kind = request.kind.kind
     if bytes(request.object) == b"null":
-        raise MalformedReviewError("request.object: is missing")
+        raise MalformedReviewError("request.object: is required")
     stored = stored_configs(kind, bytes(request.old_object)) if request.operation == "UPDATE" else ()
-    return list(mistakes_in(kind, bytes(request.object), known, stored))
+    classic = find_classic_errors(kind, bytes(request.object))
+    before = set(find_classic_errors(kind, bytes(request.old_object))) if request.operation == "UPDATE" else ()
+    return [
+        *find_config_errors(kind, bytes(request.object), known, stored),
+        *(problem for problem in classic if problem not in before),
+    ]
 
 
 def _is_ours(kind: _Kind) -> bool:
@@ -131,13 +138,17 @@ def _is_ours(kind: _Kind) -> bool:
 
 
 def _warning(request: _Request) -> str:
-    """Return a warning instead of a rejection: a rule with too wide a scope must not stop all writes."""
+    """Return a warning if the webhook does not check objects of this kind; empty if it does.
+
+    Such an object is not rejected: if the rules of the webhook match too many kinds, they must not block all
+    writes.
+    """
     if _is_ours(request.kind):
         return ""
     kind = request.kind
     return (
         f"{kind.group}/{kind.version} {kind.kind} is not checked by the webhook for opaque configuration, "
-        f"which knows {', '.join(OPAQUE_KINDS)} of {GROUP} {', '.join(VERSIONS)}"
+        f"which checks {', '.join(OPAQUE_KINDS)} of {GROUP} {', '.join(VERSIONS)}"
     )
 
 

@@ -1,11 +1,10 @@
-"""The webhook's HTTPS server.
+"""Serve the webhook over HTTPS.
 
-It has no state. If the process dies within a request, nothing is decided, and the API server applies its
-`failurePolicy`.
+The server has no state. If the process dies during a request, the API server applies the `failurePolicy` of the
+webhook.
 """
 
 import asyncio
-import errno
 import logging
 import ssl
 import time
@@ -13,22 +12,22 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from dradriver.admission.configs import Known
+from dradriver.admission.configs import ConfigClasses
 from dradriver.admission.review import MalformedReviewError, Verdict, review
-from dradriver.errors import UsageError
+from dradriver.http_server.answers import answer_metrics, answer_probe
+from dradriver.http_server.listener import Listener
 
 __all__ = ["LARGEST_BODY", "PATH", "THREADS", "Webhook"]
 
 PATH: Final = "/validate-resource-claim-parameters"
 LARGEST_BODY: Final = 8 * 1024 * 1024
-"""Bytes: an object and its predecessor, 3 MiB each at most, and the rest of the review."""
+"""Maximum size of a request in bytes: the new and the old object, at most 3 MiB each, and the rest."""
 
 THREADS: Final = "webhook-review"
-"""Prefix of the names of threads that run authors' rules. A rule that never returns cannot be ended."""
+"""Prefix of the names of the threads that run authors' rules; a rule that never returns cannot be ended."""
 _THREADS: Final = 16
-_SHUTDOWN_SECONDS: Final = 3.0
 
 _log = logging.getLogger("dradriver.admission")
 
@@ -39,41 +38,47 @@ class Webhook:
     Args:
         known: the configuration classes of the drivers.
         context: the TLS context for listening.
-        host: the address to listen on. "": all addresses.
-        port: the port. 0: any free one.
-        patience: seconds that a review may take; no API server waits longer. After that, `/healthz` fails,
-            because only a restart frees a thread whose rule does not return.
-
-    Attributes:
-        port: the port on which it listens, once started.
+        host: the address to listen on. Empty: all addresses.
+        port: the port. 0: any free port.
+        max_review_seconds: maximum duration of a review; no API server waits longer. If a review takes longer,
+            `/healthz` fails, because only a restart ends an author's rule that does not return.
     """
 
     def __init__(
         self,
-        known: Known,
+        known: ConfigClasses,
         context: ssl.SSLContext,
         *,
         host: str = "",
         port: int = 0,
-        patience: float = 30.0,
+        max_review_seconds: float = 30.0,
     ) -> None:
-        self.port = port
-        self._patience = patience
+        self._max_review_seconds = max_review_seconds
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=THREADS)
-        self._begun: dict[object, float] = {}
-        self._known, self._context, self._host = known, context, host
+        self._started: dict[object, float] = {}
+        self._known = known
         self._stopping = False
-        self._runner: web.AppRunner | None = None
         self._registry = CollectorRegistry()
         self._reviews = Counter(
             "dradriver_webhook_reviews_total",
-            "Admission reviews, by what became of them: allowed, denied or malformed.",
+            "Admission reviews by outcome: allowed, denied or malformed.",
             ["outcome"],
             registry=self._registry,
         )
         self._seconds = Histogram(
             "dradriver_webhook_review_seconds", "Time to decide on a review.", registry=self._registry
         )
+        app = web.Application(client_max_size=LARGEST_BODY)
+        app.router.add_post(PATH, self._review)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        self._listener = Listener(app, host=host, port=port, context=context)
+
+    @property
+    def port(self) -> int:
+        """Return the port on which the server listens after `start()`."""
+        return self._listener.port
 
     async def start(self) -> None:
         """Listen.
@@ -81,75 +86,52 @@ class Webhook:
         Raises:
             UsageError: the address cannot be used.
         """
-        app = web.Application(client_max_size=LARGEST_BODY)
-        app.router.add_post(PATH, self._review)
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._metrics)
-        # No access log: it would have a line for every probe.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._context)
-        try:
-            await site.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            taken = error.errno == errno.EADDRINUSE
-            words = "another process listens there" if taken else error.strerror
-            raise UsageError(f"can't listen on {self._host or 'port'}:{self.port}: {words}") from error
-        self.port = self._runner.addresses[0][1]
+        await self._listener.start()
 
     def drain(self) -> None:
-        """Let `/readyz` fail, and continue to answer: API servers stop sending requests only after a moment."""
+        """Let `/readyz` fail; reviews are still answered, because API servers send them for a while longer."""
         self._stopping = True
 
     async def stop(self) -> None:
         """End the requests in progress and close the socket."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._listener.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _review(self, request: web.Request) -> web.Response:
         body = await request.read()
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
-            verdict = await self._decided(body)
+            verdict = await self._decide(body)
         except MalformedReviewError as error:
             self._reviews.labels("malformed").inc()
-            _log.warning("a request that is no AdmissionReview was answered 400")
+            _log.warning("a request was rejected with 400: it is not an AdmissionReview")
             raise web.HTTPBadRequest(text=f"{error}\n") from None
-        self._seconds.observe(time.monotonic() - begun)
+        self._seconds.observe(time.monotonic() - started)
         self._reviews.labels(verdict.outcome).inc()
-        if verdict.mistakes:
-            # Only the number: a message would contain parts of the configuration.
-            count = f"{verdict.mistakes} mistake{'s' if verdict.mistakes > 1 else ''}"
+        if verdict.error_count:
+            # Only the number of errors is logged, because their messages contain parts of the configuration.
+            count = f"{verdict.error_count} error{'s' if verdict.error_count > 1 else ''}"
             _log.info("%s %s is denied: %s", verdict.operation, verdict.subject, count)
         if verdict.warning:
             _log.warning("%s: %s", verdict.subject, verdict.warning)
         return web.Response(body=verdict.answer, content_type="application/json")
 
-    async def _decided(self, body: bytes) -> Verdict:
-        """Decide in a thread: authors' rules are unknown code, and may take any time."""
+    async def _decide(self, body: bytes) -> Verdict:
+        """Decide in a thread, because authors' rules are unknown code that may block."""
         loop = asyncio.get_running_loop()
         running = self._threads.submit(review, body, self._known)
-        self._begun[running] = loop.time()
-        running.add_done_callback(self._begun.pop)
+        self._started[running] = loop.time()
+        running.add_done_callback(self._started.pop)
         return await asyncio.wrap_future(running)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         now = asyncio.get_running_loop().time()
-        longest = max((now - begun for begun in list(self._begun.values())), default=0.0)
-        if longest > self._patience:
-            text = f"a review has taken {longest:.0f} s: a rule of a driver does not return\n"
-            return web.Response(status=503, text=text)
-        return web.Response(text="ok\n")
+        longest = max((now - started for started in list(self._started.values())), default=0.0)
+        problem = f"a review has taken {longest:.0f} s: a rule of a driver does not return"
+        return answer_probe(problem if longest > self._max_review_seconds else "")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        if self._stopping:
-            return web.Response(status=503, text="stopping\n")
-        return web.Response(text="ok\n")
+        return answer_probe("stopping" if self._stopping else "")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        body = generate_latest(self._registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return answer_metrics(self._registry)

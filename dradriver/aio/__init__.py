@@ -1,7 +1,9 @@
-"""Helpers for asyncio, usable by every layer that awaits.
+"""Helpers for asyncio. Every layer that uses asyncio may import them.
 
 Modules:
 
-- `tasks`: owned background tasks, and how tasks are ended.
-- `iteration`: iterators that block, read from the event loop.
+- `tasks`: runs background tasks that have an owner, and ends tasks.
+- `iteration`: reads blocking iterators from the event loop.
+- `event_loop`: the event loop of a driver's process.
+- `bulk_load`: the garbage collector of a process with many objects that it keeps.
 """

@@ -1,6 +1,7 @@
-"""Read iterators of an author's code that may block: each in its own thread, from the event loop.
+"""Lets the event loop read iterators that a driver's author wrote. One that may block has its own thread.
 
-The threads are daemons: a thread that waits for a silent device must not prevent the end of the process.
+The threads are daemons, because a thread that waits for a silent device must not prevent the end of the
+process.
 """
 
 import asyncio
@@ -12,10 +13,10 @@ from contextlib import suppress
 from inspect import isasyncgenfunction, iscoroutine
 from typing import Any, TypeAlias, TypeVar, cast
 
-from dradriver.aio.tasks import deliverable
+from dradriver.aio.tasks import make_deliverable
 from dradriver.errors import DriverError
 
-__all__ = ["opened"]
+__all__ = ["open_iterator"]
 
 _log = logging.getLogger(__name__)
 
@@ -26,44 +27,44 @@ _ENDED = object()
 _Job: TypeAlias = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
 
 
-async def opened(
-    method: Callable[[], AsyncIterable[T] | Iterable[T]], name: str, place: str = ""
+async def open_iterator(
+    method: Callable[[], AsyncIterable[T] | Iterable[T]], name: str, location: str = ""
 ) -> AsyncIterator[T]:
-    """Yield the items of the method; a plain one runs in a thread, which is idle between two items.
+    """Return an iterator over the method's items. A plain method runs in a thread, which idles between items.
 
-    If it is closed or canceled while the thread waits for an item, the thread closes the iterator as soon as
-    that item comes.
+    If the iterator is closed or canceled while the thread waits for an item, the thread closes the method's
+    iterator as soon as this item arrives.
 
     Args:
-        method: a generator function, plain or async, or one that returns an iterable of either kind.
-        name: the name of the thread, and of the method in messages.
-        place: file and line of the method, for the end of messages.
+        method: a plain or async generator function, or a function that returns a plain or async iterable.
+        name: the name of the method in messages. It is also the name of the thread.
+        location: file and line of the method. Messages end with it.
 
     Raises:
-        DriverError: the method returned something else.
-        Exception: the exception of the method.
+        DriverError: the method did not return an iterable.
+        Exception: the method raised this exception.
     """
     if isasyncgenfunction(method):
         return aiter(cast(AsyncIterable[T], method()))
     worker = _Worker(name)
     try:
-        made = await worker.do(method)
-        if not isinstance(made, AsyncIterable):
-            return _from_thread(worker, await worker.do(lambda: _iterator(made, name, place)))
+        returned = await worker.do(method)
+        if not isinstance(returned, AsyncIterable):
+            return _from_thread(worker, await worker.do(lambda: _iterator(returned, name, location)))
     except BaseException:
         worker.end(lambda: None)
         raise
     worker.end(lambda: None)
-    return aiter(made)
+    return aiter(returned)
 
 
-def _iterator(made: Iterable[T], name: str, place: str) -> Iterator[T]:
-    """Return the iterator of an author's result, which may ignore its type hint."""
-    if iscoroutine(made):
-        made.close()
-    if not isinstance(made, Iterable):
-        raise DriverError(f"{name} returned {type(made).__name__}: a generator is wanted{place}")
-    return iter(made)
+def _iterator(returned: Iterable[T], name: str, location: str) -> Iterator[T]:
+    """Return the iterator over an author's result. The result may violate its type hint, so it is checked."""
+    if iscoroutine(returned):
+        returned.close()
+    if not isinstance(returned, Iterable):
+        raise DriverError(f"{name} returned {type(returned).__name__}, must return a generator{location}")
+    return iter(returned)
 
 
 async def _from_thread(worker: "_Worker", items: Iterator[T]) -> AsyncIterator[T]:
@@ -83,13 +84,13 @@ class _Worker:
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     async def do(self, work: Callable[[], T]) -> T:
-        """Run `work` and return its result; if canceled, the result is dropped."""
+        """Run `work` and return its result. If the caller is canceled, the result is dropped."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put((work, future))
         return await future
 
     def end(self, work: Callable[[], object]) -> None:
-        """Run this as the last job; returns immediately."""
+        """Run `work` as the last job of the thread. This returns immediately."""
         self._jobs.put((work, None))
 
     def _serve(self) -> None:
@@ -102,8 +103,8 @@ class _Worker:
             try:
                 outcome = work()
             except BaseException as raised:
-                error = deliverable(raised)
-            with suppress(RuntimeError):  # the caller's loop is closed
+                error = make_deliverable(raised)
+            with suppress(RuntimeError):  # raised if the caller's loop is closed
                 self._loop.call_soon_threadsafe(_settle, future, outcome, error)
 
     @staticmethod

@@ -8,19 +8,19 @@ __all__ = ["Backoff"]
 
 @dataclass(slots=True)
 class Backoff:
-    """Waits that double up to a limit. A random factor spreads each wait, so that clients do not retry in step.
+    """Computes waits that double up to a limit. Each wait is randomized, so that clients do not retry together.
 
     Attributes:
-        first: seconds before the second attempt.
+        first: the first wait in seconds.
         limit: the longest wait in seconds.
     """
 
-    first: float = 0.1
-    limit: float = 5.0
+    first: float
+    limit: float
     _step: float = field(default=0.0, init=False)
 
     def next(self) -> float:
-        """Return the next wait in seconds: between half and all of the current step."""
+        """Return the next wait in seconds: a random value between half of the current step and all of it."""
         self._step = min(self.limit, self._step * 2) if self._step else self.first
         return self._step * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, hides nothing
 

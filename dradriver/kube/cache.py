@@ -1,8 +1,9 @@
 """A local copy of one collection of the API server, kept current with list and watch.
 
 The cache lists, watches, and lists again when its resource version is too old. A write of this process is
-visible at once (`apply_written`, `apply_deleted`): older watch events that arrive later do not undo it.
-Resource versions of one resource are comparable numbers (KEP-5504; etcd's always were).
+visible at once (`apply_written`, `apply_deleted`), and older watch events that arrive later do not undo the
+write. The cache compares the resource versions of one resource as numbers. KEP-5504 guarantees that they can be
+compared as numbers, and the versions of etcd have always been numbers.
 """
 
 import asyncio
@@ -13,24 +14,26 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType, TracebackType
-from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from dradriver.errors import DraError
 from dradriver.kube.backoff import Backoff
 from dradriver.kube.client import Client
 from dradriver.kube.errors import Gone, TooManyRequests
 from dradriver.kube.resources import Resource
-from dradriver.kube.watching import WatchEvent, WatchKind
+from dradriver.kube.watch_events import WatchEvent, WatchKind
 from dradriver.model.core.meta import ObjectMeta
 
 __all__ = ["Cache", "Change", "ChangeKind"]
 
 _log = logging.getLogger(__name__)
 
-_LASTED_SECONDS = 1.0
-"""After a watch that lasted this long, the server counts as healthy and the next watch starts without delay."""
-_LONGEST_PAUSE_SECONDS = 60.0
-"""The upper limit on a server's `Retry-After`."""
+_RETRY_SECONDS: Final = (0.1, 5.0)
+"""The first and the longest wait, in seconds, between a failed list or watch and the next attempt."""
+_HEALTHY_SECONDS: Final = 1.0
+"""If a watch lasted this long, the server counts as healthy, and the next wait is the first one again."""
+_LONGEST_PAUSE_SECONDS: Final = 60.0
+"""Maximum seconds of `Retry-After` that the cache obeys."""
 
 
 class HasMetadata(Protocol):
@@ -45,7 +48,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ChangeKind(StrEnum):
-    """The kind of a change of the cache."""
+    """The kind of a change in the cache."""
 
     ADDED = "added"
     MODIFIED = "modified"
@@ -54,7 +57,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """One change of the cache. `old` is None for an added object, `new` is None for a deleted one."""
+    """One change in the cache. `old` is None for an added object, `new` is None for a deleted object."""
 
     kind: ChangeKind
     key: str
@@ -69,22 +72,26 @@ def _key(meta: ObjectMeta) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-def _number(resource_version: str) -> int:
+def _parse_version(resource_version: str) -> int:
     return int(resource_version) if resource_version.isdigit() else 0
+
+
+def _version_of(item: HasMetadata) -> int:
+    return _parse_version(item.metadata.resource_version)
 
 
 class Cache(Generic[T]):
     """The objects of one collection: `async with Cache(client, SLICES, ResourceSlice) as cache`.
 
-    The `async with` owns one task, which keeps the cache current. The task retries after failures of the API
-    server. An object that can't be read is logged and left out; all others stay available. The cache calls
-    `on_reopen` whenever a server has accepted another watch.
+    `async with` runs one task, which keeps the cache current. The task retries after failures of the API
+    server. If an object cannot be decoded, it is logged and ignored, and the other objects stay available. The
+    cache calls `on_reopen` each time a server accepts a watch, except for the first watch.
 
     Attributes:
-        items: the objects by `namespace/name` (or name), a live view.
+        items: a live view of the objects by `namespace/name`, or by name for cluster-scoped objects.
         problem: the reason why the cache is not current, or None.
-        cuts: number of watches that have ended for any reason or were opened again. When it has grown, another
-            server may answer.
+        interruptions: a count that grows whenever a watch ends or is opened again. If it has grown, the
+            requests may now reach another server.
     """
 
     def __init__(
@@ -99,7 +106,7 @@ class Cache(Generic[T]):
         on_reopen: Callable[[], None] = lambda: None,
     ) -> None:
         self.problem: DraError | None = None
-        self.cuts = 0
+        self.interruptions = 0
         self._client = client
         self._resource = resource
         self._into = into
@@ -108,8 +115,8 @@ class Cache(Generic[T]):
         self._labels = labels
         self._on_reopen = on_reopen
         self._items: dict[str, T] = {}
-        self._deleted: set[str] = set()  # deleted by this process; the watch may still show these UIDs
-        self._seen = 0  # the newest resource version that list and watch have delivered
+        self._deleted: set[str] = set()  # UIDs deleted by this process; the watch may still deliver them
+        self._newest_version = 0  # the newest resource version that a list or watch has delivered
         self._resource_version = ""
         self._synced = asyncio.Event()
         self._callbacks: list[Callback[T]] = []
@@ -117,7 +124,7 @@ class Cache(Generic[T]):
 
     @property
     def items(self) -> Mapping[str, T]:
-        """The objects by key."""
+        """The objects by `namespace/name`, or by name for cluster-scoped objects."""
         return MappingProxyType(self._items)
 
     async def __aenter__(self) -> Self:
@@ -136,12 +143,16 @@ class Cache(Generic[T]):
         """Return whether the first list has been read."""
         return self._synced.is_set()
 
-    async def synced(self) -> None:
+    async def wait_synced(self) -> None:
         """Wait until the first list has been read."""
         await self._synced.wait()
 
     def subscribe(self, callback: Callback[T]) -> Callable[[], None]:
-        """Call `callback(kind, old, new)` on every change from now on.
+        """Subscribe to every change from now on.
+
+        Args:
+            callback: called with the kind of the change, the object before the change (None if it was added),
+                and the object after the change (None if it was deleted).
 
         Returns:
             A function that ends the subscription.
@@ -150,7 +161,7 @@ class Cache(Generic[T]):
         return lambda: self._callbacks.remove(callback)
 
     async def changes(self) -> AsyncGenerator[Change[T], None]:
-        """Yield each change from now on. No change between two of them is lost."""
+        """Yield each change from now on. No change is lost."""
         queue: asyncio.Queue[Change[T]] = asyncio.Queue()
 
         def enqueue(kind: ChangeKind, old: T | None, new: T | None) -> None:
@@ -166,33 +177,42 @@ class Cache(Generic[T]):
             unsubscribe()
 
     def apply_written(self, written: T) -> None:
-        """Store the object that a write of this process returned, before the watch delivers it."""
-        if _number(written.metadata.resource_version) > self._seen:
+        """Store the object that a write of this process returned, before the watch delivers it.
+
+        Args:
+            written: the object as the server returned it. It is ignored if the watch has already delivered this
+                version or a newer one.
+        """
+        if _version_of(written) > self._newest_version:
             self._put(written)
-        # Otherwise the watch has already delivered this object and its later changes.
+        # Otherwise the watch has already delivered this version of the object and its later changes.
 
     def apply_deleted(self, deleted: T) -> None:
-        """Remove an object that this process deleted, before the watch reports the deletion."""
+        """Remove an object that this process deleted, before the watch reports the deletion.
+
+        Args:
+            deleted: the object. A newer object of the same name has another UID, and is not removed.
+        """
         current = self._items.get(_key(deleted.metadata))
         if current is not None and current.metadata.uid == deleted.metadata.uid:
             self._deleted.add(deleted.metadata.uid)
             self._remove(current)
 
     async def _run(self) -> None:
-        backoff = Backoff(0.1, 5.0)
+        backoff = Backoff(*_RETRY_SECONDS)
         while True:
             try:
                 await self._list()
-                self._recovered()
+                self._record_recovery()
                 while True:
                     await self._watch(backoff)
             except Gone:
-                _log.debug("%s: watch is too old, listing again", self._resource.plural)
+                _log.debug("%s: the watch is too old, listing again", self._resource.plural)
             except DraError as error:
-                self._failed(error)
-            except Exception as error:  # a defect must not end the cache: its readers would not notice
-                _log.exception("%s: a defect, listing again", self._resource.plural)
-                self._failed(DraError(f"{self._resource.plural}: internal error: {error!r}"))
+                self._record_failure(error)
+            except Exception as error:  # a defect must not end the cache: readers would not notice it
+                _log.exception("%s: internal error, listing again", self._resource.plural)
+                self._record_failure(DraError(f"{self._resource.plural}: internal error: {error!r}"))
             await asyncio.sleep(self._pause(backoff))
 
     async def _list(self) -> None:
@@ -200,13 +220,13 @@ class Cache(Generic[T]):
             self._resource, self._namespace, into=self._into, labels=self._labels, fields=self._fields
         )
         for key, problem in listing.unreadable.items():
-            _log.warning("%s %s is left out: %s", self._resource.plural, key, problem)
+            _log.warning("%s %s is ignored: %s", self._resource.plural, key, problem)
         self._resource_version = listing.resource_version
         self._replace({_key(item.metadata): item for item in listing.items})
         self._synced.set()
 
     async def _watch(self, backoff: Backoff) -> None:
-        """Watch once. Wait before returning if the watch was short, to prevent a busy loop."""
+        """Watch once. Wait before returning; the wait is longer after short watches, to prevent a busy loop."""
         started = time.monotonic()
         try:
             watch = self._client.watch(
@@ -216,52 +236,53 @@ class Cache(Generic[T]):
                 resource_version=self._resource_version,
                 fields=self._fields,
                 labels=self._labels,
-                on_open=self._opened,
+                on_open=self._handle_open,
             )
             async with aclosing(watch) as events:
                 async for event in events:
-                    self._recovered()
+                    self._record_recovery()
                     self._apply(event)
         except Gone:
             raise
         except DraError as error:
-            self._failed(error)
+            self._record_failure(error)
         finally:
-            self.cuts += 1
-            if time.monotonic() - started > _LASTED_SECONDS:
+            self.interruptions += 1
+            if time.monotonic() - started > _HEALTHY_SECONDS:
                 backoff.reset()
         await asyncio.sleep(self._pause(backoff))
 
-    def _opened(self) -> None:
-        if self.cuts:
-            # A server that was shutting down may have answered between the end of the last watch and now.
-            self.cuts += 1
+    def _handle_open(self) -> None:
+        if self.interruptions:
+            # Between the end of the last watch and now, a server that is shutting down may have answered
+            # requests.
+            self.interruptions += 1
             self._on_reopen()
 
     def _pause(self, backoff: Backoff) -> float:
-        asked = self.problem.retry_after if isinstance(self.problem, TooManyRequests) else 0.0
-        return max(backoff.next(), min(asked, _LONGEST_PAUSE_SECONDS))
+        requested = self.problem.retry_after if isinstance(self.problem, TooManyRequests) else 0.0
+        return max(backoff.next(), min(requested, _LONGEST_PAUSE_SECONDS))
 
     def _apply(self, event: WatchEvent[T]) -> None:
-        version = _number(event.head.resource_version)
-        if 0 < version < self._seen:
-            raise Gone(f"{self._resource.plural}: the watch went back in time")
+        version = _parse_version(event.head.resource_version)
+        if 0 < version < self._newest_version:
+            raise Gone(f"{self._resource.plural}: the resource version of the watch decreased")
         self._resource_version = event.head.resource_version or self._resource_version
-        self._seen = max(self._seen, version)
+        self._newest_version = max(self._newest_version, version)
         if event.kind is WatchKind.BOOKMARK:
             return
         if event.problem is not None:
-            _log.warning("%s %s is left out: %s", self._resource.plural, event.head.key, event.problem)
+            _log.warning("%s %s is ignored: %s", self._resource.plural, event.head.key, event.problem)
         current = self._items.get(event.head.key)
         if event.kind is WatchKind.DELETED:
             self._deleted.discard(event.head.uid)
-            # The object with this UID is gone, whatever version this process wrote. The write that removes the
-            # last finalizer returns the same resource version as the deletion.
+            # The object with this UID is gone, regardless of the version that this process wrote. If a write
+            # removes the last finalizer, the write and the deletion have one resource version.
             if current is not None and current.metadata.uid == event.head.uid:
                 self._remove(current)
             return
-        if current is not None and 0 < version <= _number(current.metadata.resource_version):
-            return  # this process wrote a newer one
+        if current is not None and 0 < version <= _version_of(current):
+            return  # this process wrote this version or a newer one
         if event.object is None:
             if current is not None:
                 self._remove(current)
@@ -269,26 +290,27 @@ class Cache(Generic[T]):
             self._put(event.object)
 
     def _replace(self, listed: dict[str, T]) -> None:
-        """Replace the content by a list, except objects that this process wrote after that list was made.
+        """Replace the content with a list. Keep objects that this process wrote after the list was read.
 
-        A list that is older than the watch comes from a server whose state was restored from a backup. Then the
-        whole content is replaced: the writes of this process are not newer, only their numbers are higher.
+        If the list is older than the last watch event, the server's state was restored from a backup. In this
+        case the whole content is replaced: the backup does not contain the writes of this process, although
+        their versions are higher than the list's.
         """
-        moment = _number(self._resource_version)
-        put_back = 0 < moment < self._seen
-        if put_back:
+        listed_version = _parse_version(self._resource_version)
+        is_restored = 0 < listed_version < self._newest_version
+        if is_restored:
             _log.warning(
-                "%s: the API server's state is older than before, taken as it is", self._resource.plural
+                "%s: the state of the API server is older than before, using it", self._resource.plural
             )
-        self._seen = moment if put_back else max(self._seen, moment)
+        self._newest_version = listed_version if is_restored else max(self._newest_version, listed_version)
         self._deleted &= {item.metadata.uid for item in listed.values()}
         for key, current in list(self._items.items()):
-            if key not in listed and (put_back or _number(current.metadata.resource_version) <= moment):
+            if key not in listed and (is_restored or _version_of(current) <= listed_version):
                 self._remove(current)
         for key, item in listed.items():
             known = self._items.get(key)
-            newer = put_back or known is None or _number(known.metadata.resource_version) <= moment
-            if newer and item.metadata.uid not in self._deleted:
+            is_newer = is_restored or known is None or _version_of(known) <= listed_version
+            if is_newer and item.metadata.uid not in self._deleted:
                 self._put(item)
 
     def _put(self, item: T) -> None:
@@ -311,15 +333,15 @@ class Cache(Generic[T]):
         for callback in tuple(self._callbacks):
             try:
                 callback(kind, old, new)
-            except Exception:  # a defect in one subscriber must not end the watch for the others
+            except Exception:  # a defect in one subscriber must not end the watch for other subscribers
                 _log.exception("%s: a subscriber failed", self._resource.plural)
 
-    def _failed(self, error: DraError) -> None:
+    def _record_failure(self, error: DraError) -> None:
         if self.problem is None or str(self.problem) != str(error):
-            _log.warning("%s can't be watched, trying again: %s", self._resource.plural, error)
+            _log.warning("%s cannot be watched, retrying: %s", self._resource.plural, error)
         self.problem = error
 
-    def _recovered(self) -> None:
+    def _record_recovery(self) -> None:
         if self.problem is not None:
             _log.info("%s are watched again", self._resource.plural)
             self.problem = None

@@ -14,9 +14,17 @@ import msgspec
 from dradriver.errors import DraError, InvalidObjectError, Problem
 from dradriver.kube.config.connection import find_connection
 from dradriver.kube.errors import ApiError, Gone, NotFound, Unavailable, error_from_status
-from dradriver.kube.http.request import LONGEST_LIST, LONGEST_OBJECT, Request
+from dradriver.kube.http.request import MAX_LIST_BYTES, MAX_OBJECT_BYTES, Request
 from dradriver.kube.resources import DRA_GROUP, PODS, Resource
-from dradriver.kube.watching import CUT_OFF, WatchEvent, WatchKind, cut_off, head_of, lines, split_event
+from dradriver.kube.watch_events import (
+    TRUNCATED,
+    WatchEvent,
+    WatchKind,
+    read_head,
+    split_event,
+    split_lines,
+    truncate,
+)
 from dradriver.model.encoding import versions
 from dradriver.model.encoding.codec import Value, canonical, decode
 
@@ -29,7 +37,7 @@ T = TypeVar("T")
 
 
 class PatchKind(StrEnum):
-    """How the server interprets a patch, as the patch's content type."""
+    """The content type of a patch. It determines how the server interprets the patch."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -39,12 +47,12 @@ class PatchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """The objects of a collection at one moment.
+    """The result of a list: the objects of a collection at one moment.
 
     Attributes:
-        items: the objects that can be read.
-        resource_version: the version from which a watch continues.
-        unreadable: the fault of each other object, by key.
+        items: the objects that could be decoded.
+        resource_version: the version from which a watch must start to miss no change.
+        unreadable: the other objects: the error of each, by key.
     """
 
     items: list[T]
@@ -66,15 +74,27 @@ class _Version(Value, frozen=True):
     version: str
 
 
-class _Group(Value, frozen=True):
+class _Group(Value, frozen=True, kw_only=True):
     versions: list[_Version] = []
+    preferred_version: _Version = _Version("")
+
+
+class _ListedResource(Value, frozen=True, kw_only=True):
+    name: str
+    kind: str = ""
+    namespaced: bool = False
+
+
+class _ResourceList(Value, frozen=True):
+    resources: list[_ListedResource] = []
 
 
 _LIST_RESTARTS: Final = 3
 _TOO_DEEP: Final = Problem("", "is nested too deeply to be read")
 _WATCH_SECONDS: Final = (300, 600)
-"""Range of the timeout that a watch requests, so that clients spread over the servers again (as in client-
-go).
+"""Range of the timeout in seconds that a watch requests (as in client-go).
+
+When watches end, clients spread over the servers again.
 """
 _WATCH_SLACK: Final = 30.0
 _WATCH_KINDS: Final = frozenset(map(str, WatchKind))
@@ -83,21 +103,22 @@ _WATCH_KINDS: Final = frozenset(map(str, WatchKind))
 class Client:
     """One session with an API server: `async with await Client.connect() as client`.
 
-    The methods take and return values of `dradriver.model`, or of any type that msgspec decodes. `into=dict`
-    returns plain builtins and `into=bytes` the JSON text. Callers always see `resource.k8s.io/v1`: the client
-    asks the server once for its versions and converts. It asks again when the server no longer serves the
-    version (after a downgrade). While the server has only a version older than v1, the client also asks again
-    whenever a watch ends, because an upgrade ends every watch. The table in `http.transport` lists the requests
-    that are retried.
+    The methods take and return values of `dradriver.model`, or of any type that msgspec can decode. `into=dict`
+    returns plain Python values, and `into=bytes` returns the JSON text. Callers always see
+    `resource.k8s.io/v1`. The client reads once which versions the server serves, and converts objects between
+    v1 and the served version. It reads the versions again if the server no longer serves the version in use
+    (after a downgrade). While the server serves only versions older than v1, the client also reads them again
+    whenever a watch ends, because an upgrade of the server ends every watch. The table in `http.transport`
+    lists the requests that are retried.
     """
 
     def __init__(
-        self, transport: "Transport", namespace: str = "default", *, guard: Callable[[], None] = lambda: None
+        self, transport: "Transport", namespace: str = "default", *, guard: Callable[[], float] | None = None
     ) -> None:
         self._transport = transport
         self._guard = guard
         self._served = ""
-        self._asking = asyncio.Lock()
+        self._version_lock = asyncio.Lock()
         self.namespace = namespace
 
     @classmethod
@@ -109,13 +130,14 @@ class Client:
         user_agent: str = "dradriver",
         timeout: float = 30,
     ) -> Self:
-        """Find the API server and return a session. Sends no request.
+        """Return a session with the API server that the configuration names. This call sends no request.
 
         Args:
-            kubeconfig: a file; else `$KUBECONFIG`, the pod's service account, `~/.kube/config`.
-            context: a context of that file, else its current one.
+            kubeconfig: a kubeconfig file. Default: the first that exists of `$KUBECONFIG`, the pod's service
+                account and `~/.kube/config`.
+            context: a context of the kubeconfig file. Default: the file's current context.
             user_agent: the client's name in the server's logs.
-            timeout: seconds for one call, its retries included.
+            timeout: maximum seconds for one call, including retries.
 
         Raises:
             DraError: there is no usable configuration. The message names the file and the field.
@@ -127,14 +149,22 @@ class Client:
 
     @property
     def field_manager(self) -> str:
-        """The client's name in `metadata.managedFields`, where the server records the owners of fields."""
+        """The client's name in `metadata.managedFields`, where the server records which client owns a field."""
         return self._transport.user_agent.partition("/")[0]
 
-    def guarded(self, guard: Callable[[], None]) -> "Client":
-        """Return the same session for a process that may write only while `guard` raises no error."""
-        made = Client(self._transport, self.namespace, guard=guard)
-        made._served = self._served
-        return made
+    def with_guard(self, guard: Callable[[], float]) -> "Client":
+        """Return a client that uses this session and calls `guard` before each attempt of a write.
+
+        The result of `guard` limits the time of the attempt. An attempt that exceeds this time raises
+        `Unavailable`. The write may then have been stored, or not, so the caller must read the object.
+
+        Args:
+            guard: called before each request except GET, and before each repetition of the request. It returns
+                the maximum seconds of the attempt. If `guard` raises, the request is not sent.
+        """
+        guarded_client = Client(self._transport, self.namespace, guard=guard)
+        guarded_client._served = self._served
+        return guarded_client
 
     async def close(self) -> None:
         """Close the session."""
@@ -149,57 +179,111 @@ class Client:
         await self.close()
 
     @asynccontextmanager
-    async def connecting(self) -> AsyncGenerator[None, None]:
-        """Open a connection and ask for the version in the background, ahead of the first request.
+    async def connect_early(self) -> AsyncGenerator[None, None]:
+        """Before the first request, open a connection and read the version of the API in the background.
 
-        A failure here is not reported. The first request tries again and raises it.
+        A failure is not reported here. The first request tries again and raises the error.
+
+        Yields:
+            None, immediately.
         """
-        task = asyncio.create_task(self.served(), name="connect to the API server")
+        task = asyncio.create_task(self.find_version(), name="connect to the API server")
         try:
             yield
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def served(self) -> str:
-        """Return the version of `resource.k8s.io` that the client uses: the best that the server has.
+    async def find_version(self) -> str:
+        """Return the version of `resource.k8s.io` that the client uses: the newest that both sides support.
 
         Raises:
             ApiError: the server did not answer.
             DraError: the server has no version that this project supports.
         """
         if not self._served:
-            async with self._asking:
-                await self._ask_version()
+            async with self._version_lock:
+                await self._discover_version()
         return self._served
 
-    async def _ask_version(self) -> None:
+    async def _discover_version(self) -> None:
         if self._served:
-            return  # another task has asked meanwhile
+            return  # another task has read the version meanwhile
         try:
             data = await self._transport.request(Request("GET", f"/apis/{DRA_GROUP}", repeatable=True))
         except NotFound:
             data = b"{}"
-        offered = [v.version for v in decode(_Group, data, f"API group {DRA_GROUP}").versions]
-        found = versions.newest(offered)
-        if found is None:
+        served_versions = [v.version for v in decode(_Group, data, f"API group {DRA_GROUP}").versions]
+        version = versions.best_version(served_versions)
+        if version is None:
             raise DraError(
-                f"the API server serves {DRA_GROUP} in {', '.join(offered) or 'no version'}; "
-                f"one of {', '.join(versions.VERSIONS)} is needed (Kubernetes 1.32 or newer, DRA enabled)"
+                f"the API server serves {DRA_GROUP} in {', '.join(served_versions) or 'no version'}; "
+                f"requires one of {', '.join(versions.VERSIONS)} (Kubernetes 1.32 or newer, DRA enabled)"
             )
-        self._served = found
+        self._served = version
+
+    async def serves(self, resource: Resource) -> bool:
+        """Return whether the server serves the resource, in the version of its group that the client uses.
+
+        Args:
+            resource: the resource.
+
+        Raises:
+            ApiError: the server did not answer.
+            DraError: the resource is of `resource.k8s.io`, and the server has no version that this project
+                supports.
+        """
+        versioned = await self._resource_at(resource)
+        prefix = "/apis" if versioned.group else "/api"
+        path = f"{prefix}/{versioned.api_version}"
+        try:
+            data = await self._transport.request(Request("GET", path, repeatable=True))
+        except NotFound:
+            return False
+        listed = decode(_ResourceList, data, f"resources of {versioned.api_version}").resources
+        return any(each.name == versioned.plural for each in listed)
+
+    async def find_resource(self, group: str, kind: str) -> Resource | None:
+        """Return the resource of a kind, in the version that the server prefers; None if there is none.
+
+        Args:
+            group: the API group; empty for the core group.
+            kind: the kind, such as `ConfigMap`.
+
+        Raises:
+            ApiError: the server did not answer.
+        """
+        try:
+            version = "v1"
+            if group:
+                data = await self._transport.request(Request("GET", f"/apis/{group}", repeatable=True))
+                version = decode(_Group, data, f"API group {group}").preferred_version.version
+            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            data = await self._transport.request(Request("GET", path, repeatable=True))
+        except NotFound:
+            return None
+        for each in decode(_ResourceList, data, f"resources of {path}").resources:
+            if each.kind == kind and "/" not in each.name:
+                return Resource(group, version, each.name, kind, each.namespaced)
+        return None
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
         """Return one object.
 
+        Args:
+            resource: the resource of the object.
+            name: `metadata.name`.
+            namespace: `metadata.namespace`; empty for a cluster-scoped object.
+            into: the type of the result; see the docstring of `Client`.
+
         Raises:
-            NotFound: there is no object with that name.
-            ApiError: any other refusal.
+            NotFound: there is no object with this name.
+            ApiError: the request failed for another reason.
             InvalidObjectError: the object does not fit `into`.
         """
-        at = await self._at(resource)
-        data = await self._send(resource, Request("GET", at.path(namespace, name), repeatable=True))
-        return _read(into, resource, at, data)
+        served = await self._resource_at(resource)
+        data = await self._send(resource, Request("GET", served.path(namespace, name), repeatable=True))
+        return _decode_object(into, resource, served, data)
 
     async def list(
         self,
@@ -211,21 +295,21 @@ class Client:
         fields: str = "",
         limit: int = 500,
     ) -> Listing[T]:
-        """Return all objects of a collection as of now (a consistent read), fetched page by page.
+        """Return all objects of a collection with a consistent read. The objects are read page by page.
 
         Args:
             resource: the resource to list.
-            namespace: one namespace; all if empty.
+            namespace: the namespace to read; empty: all namespaces.
             into: the type of the objects.
             labels: a label selector.
             fields: a field selector.
-            limit: objects per page, 0 for all at once.
+            limit: number of objects in a page; 0 reads all objects in one page.
 
         Raises:
             ApiError: the server refused.
         """
         for restart in range(_LIST_RESTARTS):
-            # The last attempt reads everything in one page, so no continue token can expire midway.
+            # The last attempt reads all objects in one page, so no continue token can expire between pages.
             page = 0 if restart == _LIST_RESTARTS - 1 else limit
             try:
                 return await self._list(resource, namespace, into, _query(labels, fields, page))
@@ -237,19 +321,19 @@ class Client:
     async def _list(
         self, resource: Resource, namespace: str, into: type[T], query: Mapping[str, str]
     ) -> Listing[T]:
-        at = await self._at(resource)
+        served = await self._resource_at(resource)
         items: list[T] = []
         unreadable: dict[str, DraError] = {}
         token = ""
         while True:
             query = {**query, "continue": token}
-            request = Request("GET", at.path(namespace), query, repeatable=True, longest=LONGEST_LIST)
-            page = _page(await self._send(resource, request), resource)
+            request = Request("GET", served.path(namespace), query, repeatable=True, max_bytes=MAX_LIST_BYTES)
+            page = _decode_page(await self._send(resource, request), resource)
             for raw in page.items or ():
                 try:
-                    items.append(_read(into, resource, at, bytes(raw)))
+                    items.append(_decode_object(into, resource, served, bytes(raw)))
                 except InvalidObjectError as error:
-                    unreadable[head_of(raw).key] = error
+                    unreadable[read_head(raw).key] = error
             token = page.metadata.continue_
             if not token:
                 return Listing(items, page.metadata.resource_version, unreadable)
@@ -267,23 +351,33 @@ class Client:
     ) -> T:
         """Create an object, or post to a subresource of `name` (a pod's `binding`).
 
-        With `dry_run` the server stores nothing and returns the object that it would have stored, without
-        dropped fields.
+        Args:
+            resource: the resource of the object.
+            body: the object, or its JSON text. `apiVersion` and `kind` are added if they are missing.
+            namespace: the namespace of the object; empty for a cluster-scoped object.
+            into: the type of the result; see the docstring of `Client`.
+            subresource: a subresource such as `binding`. Empty: the object itself.
+            name: the name of the object that has the subresource.
+            dry_run: the server validates the object and stores nothing.
+
+        Returns:
+            The object as stored. With `dry_run` the object that would be stored, without dropped fields.
 
         Raises:
-            AlreadyExists: the name is taken.
-            Unavailable: with `sent` set, the object may exist nevertheless. Read it before trying again.
-            ApiError: any other refusal.
+            AlreadyExists: an object with this name exists.
+            Unavailable: there is no usable answer. If `sent` is True, the object may have been created. Read
+                the object before another attempt.
+            ApiError: the request failed for another reason.
         """
-        at = await self._at(resource)
+        served = await self._resource_at(resource)
         request = Request(
             "POST",
-            at.path(namespace, name, subresource),
+            served.path(namespace, name, subresource),
             {"dryRun": "All"} if dry_run else {},
-            _write(resource, at, body, whole=not subresource),
+            _encode_object(resource, served, body, add_kind=not subresource),
             repeatable=dry_run,
         )
-        return _read(into, resource, at, await self._send(resource, request))
+        return _decode_object(into, resource, served, await self._send(resource, request))
 
     async def replace(
         self,
@@ -295,16 +389,28 @@ class Client:
         name: str = "",
         subresource: str = "",
     ) -> T:
-        """Replace an object by `body`. If `metadata.resourceVersion` is set, it must be the current one.
+        """Replace an object. If `metadata.resourceVersion` is set, it must be the object's current version.
+
+        Args:
+            resource: the resource of the object.
+            body: the new object, or its JSON text. `apiVersion` and `kind` are added if they are missing.
+            namespace: the namespace of the object; empty for a cluster-scoped object.
+            into: the type of the result; see the docstring of `Client`.
+            name: the name of the object. Default: the name in `body`.
+            subresource: a subresource such as `status`. Empty: the object itself.
+
+        Returns:
+            The object as stored.
 
         Raises:
             Conflict: another client changed the object meanwhile.
-            ApiError: any other refusal.
+            ApiError: the request failed for another reason.
         """
-        at = await self._at(resource)
-        data = _write(resource, at, body, whole=True)
-        path = at.path(namespace, name or head_of(data).name, subresource)
-        return _read(into, resource, at, await self._send(resource, Request("PUT", path, body=data)))
+        served = await self._resource_at(resource)
+        data = _encode_object(resource, served, body, add_kind=True)
+        path = served.path(namespace, name or read_head(data).name, subresource)
+        request = Request("PUT", path, body=data)
+        return _decode_object(into, resource, served, await self._send(resource, request))
 
     async def patch(  # noqa: PLR0913 - the API's own choices
         self,
@@ -320,29 +426,45 @@ class Client:
         force: bool = False,
         dry_run: bool = False,
     ) -> T:
-        """Change parts of an object. With `dry_run` the server stores nothing, see `create`.
+        """Change parts of an object.
 
-        A JSON patch is sent unchanged. Its paths must avoid the fields that differ between versions of
-        `resource.k8s.io` (devices of slices, requests of claims).
+        A JSON patch is sent unchanged. Therefore its paths must not contain fields that differ between versions
+        of `resource.k8s.io`: devices of slices and requests of claims.
+
+        Args:
+            resource: the resource of the object.
+            name: the name of the object.
+            namespace: the namespace of the object; empty for a cluster-scoped object.
+            body: the patch, or its JSON text.
+            kind: the format of the patch.
+            into: the type of the result; see the docstring of `Client`.
+            subresource: a subresource such as `status`. Empty: the object itself.
+            field_manager: the name of the field manager. A server-side apply requires it.
+            force: True lets a server-side apply take over fields that other managers own.
+            dry_run: the server validates the patch and stores nothing.
+
+        Returns:
+            The object as stored. With `dry_run` the object that would be stored, without dropped fields.
 
         Raises:
-            Conflict: a test, a resource version or another field manager prevents the patch.
-            ApiError: any other refusal.
+            Conflict: a `test` operation fails, the resource version is not current, or another field manager
+                owns a field.
+            ApiError: the request failed for another reason.
         """
-        at = await self._at(resource)
+        served = await self._resource_at(resource)
         if kind is PatchKind.JSON:
             data = body if isinstance(body, bytes) else canonical(body)
         else:
-            data = _write(resource, at, body, whole=kind is PatchKind.APPLY)
+            data = _encode_object(resource, served, body, add_kind=kind is PatchKind.APPLY)
         query = {
             "fieldManager": field_manager,
             "force": "true" if force else "",
             "dryRun": "All" if dry_run else "",
         }
-        path = at.path(namespace, name, subresource)
+        path = served.path(namespace, name, subresource)
         repeatable = dry_run or kind is PatchKind.APPLY
         request = Request("PATCH", path, query, data, str(kind), repeatable=repeatable)
-        return _read(into, resource, at, await self._send(resource, request))
+        return _decode_object(into, resource, served, await self._send(resource, request))
 
     async def delete(
         self,
@@ -355,15 +477,26 @@ class Client:
         grace_seconds: int | None = None,
         propagation: str = "",
     ) -> bool:
-        """Delete an object. Return False if it was gone already.
+        """Delete an object.
 
-        With `uid` the request is repeatable: a second run can't delete a newer object with the same name.
+        Args:
+            resource: the resource of the object.
+            name: the name of the object.
+            namespace: the namespace of the object; empty for a cluster-scoped object.
+            uid: the UID that the object must have. Empty: any UID. With a UID, the request can be repeated
+                safely: a repetition can't delete a newer object with this name.
+            resource_version: the version that the object must have. Empty: any version.
+            grace_seconds: `gracePeriodSeconds`. None: the server's default.
+            propagation: `propagationPolicy`. Empty: the server's default.
+
+        Returns:
+            False if the object did not exist.
 
         Raises:
             Conflict: the object has another UID than `uid` or another version than `resource_version`.
-            ApiError: any other refusal.
+            ApiError: the request failed for another reason.
         """
-        at = await self._at(resource)
+        served = await self._resource_at(resource)
         preconditions = {
             key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value
         }
@@ -374,7 +507,7 @@ class Client:
             options["gracePeriodSeconds"] = grace_seconds
         if propagation:
             options["propagationPolicy"] = propagation
-        path = at.path(namespace, name)
+        path = served.path(namespace, name)
         try:
             await self._send(resource, Request("DELETE", path, body=canonical(options), repeatable=bool(uid)))
         except NotFound:
@@ -382,14 +515,19 @@ class Client:
         return True
 
     async def logs(self, pod: str, namespace: str, container: str = "") -> str:
-        """Return the output of a pod's container so far. Without a container name, the pod must have only one.
+        """Return the output that a container of a pod has written so far.
+
+        Args:
+            pod: the pod's name.
+            namespace: the pod's namespace.
+            container: the container's name. Empty: the only container of the pod.
 
         Raises:
             NotFound: there is no such pod.
             ApiError: no container has run yet, or the kubelet did not answer.
         """
-        query = {"container": container}
-        request = Request("GET", PODS.path(namespace, pod, "log"), query, repeatable=True, longest=LONGEST_LIST)
+        path, query = PODS.path(namespace, pod, "log"), {"container": container}
+        request = Request("GET", path, query, repeatable=True, max_bytes=MAX_LIST_BYTES)
         return (await self._send(PODS, request)).decode(errors="replace")
 
     async def watch(
@@ -404,15 +542,24 @@ class Client:
         bookmarks: bool = True,
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield the changes after `resource_version`, in one request that the server ends after minutes.
+        """Yield the changes after `resource_version`. The server ends this request after some minutes.
 
-        Calls `on_open` when the server has accepted the request.
+        Args:
+            resource: the resource to watch.
+            namespace: the namespace to read; empty: all namespaces.
+            into: the type of the objects; see the docstring of `Client`.
+            resource_version: the version after which the watch starts. It must come from a list or an earlier
+                event.
+            fields: a field selector.
+            labels: a label selector.
+            bookmarks: whether the server may send bookmarks: events that only contain a newer resource version.
+            on_open: called when the server has accepted the request.
 
         Raises:
-            Gone: `resource_version` is too old; list again.
+            Gone: `resource_version` is too old. The caller must list again.
             ApiError: the server refused, or the connection broke.
         """
-        at = await self._at(resource)
+        served = await self._resource_at(resource)
         seconds = random.randint(*_WATCH_SECONDS)  # noqa: S311 - spreads load
         query = _query(labels, fields, 0) | {
             "watch": "true",
@@ -420,47 +567,45 @@ class Client:
             "allowWatchBookmarks": "true" if bookmarks else "",
             "timeoutSeconds": str(seconds),
         }
-        request = Request("GET", at.path(namespace), query)
+        request = Request("GET", served.path(namespace), query)
         try:
             async with (
                 self._transport.stream(request, seconds + _WATCH_SLACK) as chunks,
-                aclosing(lines(chunks, LONGEST_OBJECT)) as complete,
+                aclosing(split_lines(chunks, MAX_OBJECT_BYTES)) as complete,
             ):
                 on_open()
                 async for line in complete:
-                    event = _event(into, resource, at, line)
+                    event = _decode_event(into, resource, served, line)
                     if event is not None:
                         yield event
         except msgspec.DecodeError as error:
-            raise Unavailable(f"{request}: broken event: {error}") from error
+            raise Unavailable(f"{request}: invalid event: {error}") from error
         except NotFound as error:
-            raise self._absent(resource, request, error) from error
+            raise self._explain_not_found(resource, request, error) from error
         finally:
             if self._served != versions.VERSIONS[0]:
                 self._served = ""
 
-    async def _at(self, resource: Resource) -> Resource:
-        return resource.at(await self.served()) if resource.group == DRA_GROUP else resource
+    async def _resource_at(self, resource: Resource) -> Resource:
+        return resource.at_version(await self.find_version()) if resource.group == DRA_GROUP else resource
 
     async def _send(self, resource: Resource, request: Request) -> bytes:
-        if request.method != "GET":
-            self._guard()
         try:
-            return await self._transport.request(request)
+            return await self._transport.request(request, None if request.method == "GET" else self._guard)
         except NotFound as error:
-            raise self._absent(resource, request, error) from error
+            raise self._explain_not_found(resource, request, error) from error
 
-    def _absent(self, resource: Resource, request: Request, error: NotFound) -> ApiError:
-        """Return the error for a 404: a missing object, or a server that no longer serves the version in use.
+    def _explain_not_found(self, resource: Resource, request: Request, error: NotFound) -> ApiError:
+        """Return the error for a 404: the object is missing, or the server no longer serves the API version.
 
-        The second case reveals nothing about the object. To treat it as a missing object would unprepare a
-        claim in use.
+        In the second case the object may exist. If a claim were then treated as missing, it would be unprepared
+        while pods use it.
         """
         if resource.group != DRA_GROUP or error.details.name:
             return error
         if request.path.startswith(f"/apis/{DRA_GROUP}/{self._served}/"):
             self._served = ""
-        unavailable = Unavailable(f"{request}: the API server does not serve this version any more: {error}")
+        unavailable = Unavailable(f"{request}: the API server no longer serves this version: {error}")
         unavailable.sent = False
         return unavailable
 
@@ -469,17 +614,17 @@ def _query(labels: str, fields: str, limit: int) -> dict[str, str]:
     return {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit) if limit else ""}
 
 
-def _read(into: type[T], resource: Resource, at: Resource, data: bytes) -> T:
+def _decode_object(into: type[T], resource: Resource, served: Resource, data: bytes) -> T:
     """Return an object that the server sent, converted to the version that callers see.
 
     Raises:
         InvalidObjectError: the object can't be read.
     """
-    if CUT_OFF in data:
-        raise InvalidObjectError(f"{resource.kind} {head_of(data).key}", [_TOO_DEEP])
+    if TRUNCATED in data:
+        raise InvalidObjectError(f"{resource.kind} {read_head(data).key}", [_TOO_DEEP])
     try:
-        if at.version != resource.version:
-            data = versions.v1_from_older(resource.kind, data, at.version)
+        if served.version != resource.version:
+            data = versions.v1_from_older(resource.kind, data, served.version)
         if into is bytes:
             return cast(T, data)
         if into is dict:
@@ -488,48 +633,44 @@ def _read(into: type[T], resource: Resource, at: Resource, data: bytes) -> T:
     except InvalidObjectError as error:
         problems: Sequence[Problem] = error.problems
     except msgspec.DecodeError as error:
-        problems = [Problem("", f"no object of {at.api_version}: {error}")]
+        problems = [Problem("", f"not an object of {served.api_version}: {error}")]
     except RecursionError:
         problems = [_TOO_DEEP]
-    raise InvalidObjectError(f"{resource.kind} {head_of(data).key}", problems)
+    raise InvalidObjectError(f"{resource.kind} {read_head(data).key}", problems)
 
 
-def _page(data: bytes, resource: Resource) -> _Page:
+def _decode_page(data: bytes, resource: Resource) -> _Page:
     subject = f"list of {resource.plural}"
     try:
         return decode(_Page, data, subject)
     except RecursionError:
-        return decode(_Page, cut_off(data), subject)
+        return decode(_Page, truncate(data), subject)
 
 
-def _write(resource: Resource, at: Resource, body: object, *, whole: bool) -> bytes:
-    """Return the JSON text to send. Whole objects without a kind get one."""
+def _encode_object(resource: Resource, served: Resource, body: object, *, add_kind: bool) -> bytes:
+    """Return the JSON text to send, in the served version."""
     data = body if isinstance(body, bytes) else canonical(body)
-    if whole:
+    if add_kind:
         fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         for key, value in (("apiVersion", resource.api_version), ("kind", resource.kind)):
             fields.setdefault(key, msgspec.Raw(msgspec.json.encode(value)))
         data = msgspec.json.encode(fields, order="sorted")
-    if at.version != resource.version:
-        data = versions.older_from_v1(resource.kind, data, at.version)
+    if served.version != resource.version:
+        data = versions.older_from_v1(resource.kind, data, served.version)
     return data
 
 
-def _event(into: type[T], resource: Resource, at: Resource, line: bytes) -> WatchEvent[T] | None:
+def _decode_event(into: type[T], resource: Resource, served: Resource, line: bytes) -> WatchEvent[T] | None:
     """Return the event of one line of a watch, or None for an unknown type of event."""
     kind, data = split_event(line)
     if kind == "ERROR":
-        raise _watch_error(data, resource)
+        raise error_from_status(data, f"watch of {resource.plural}")
     if kind not in _WATCH_KINDS:
         return None
-    head = head_of(data)
+    head = read_head(data)
     if kind == WatchKind.BOOKMARK:
         return WatchEvent(WatchKind.BOOKMARK, head)
     try:
-        return WatchEvent(WatchKind(kind), head, _read(into, resource, at, data))
+        return WatchEvent(WatchKind(kind), head, _decode_object(into, resource, served, data))
     except InvalidObjectError as error:
         return WatchEvent(WatchKind(kind), head, None, error)
-
-
-def _watch_error(data: bytes, resource: Resource) -> ApiError:
-    return error_from_status(data, f"watch of {resource.plural}")

@@ -1,4 +1,4 @@
-"""Errors of requests to the API server, from its `metav1.Status` answers."""
+"""Errors of requests to the API server. They are created from `metav1.Status` answers."""
 
 # ruff: noqa: N818 - the names are those of the API's reasons: NotFound, Conflict, Gone
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class StatusCause(Value, frozen=True, kw_only=True):
-    """One broken rule of a rejected object."""
+    """One rule that a rejected object breaks."""
 
     reason: str = ""
     message: str = ""
@@ -60,10 +60,10 @@ class ApiError(DraError):
     """A request to the API server failed.
 
     Attributes:
-        status: the HTTP status, 0 when there was no answer.
+        status: the HTTP status; 0 if there was no answer.
         reason: the API's reason: `NotFound`, `Conflict`, `Invalid` ...
         message: the server's message.
-        details: the object and the broken rules, as far as the server named them.
+        details: the object and the rules that it breaks, as far as the server names them.
     """
 
     def __init__(
@@ -89,26 +89,26 @@ class NotFound(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """An object with that name exists (409)."""
+    """An object with this name already exists (409)."""
 
 
 class Conflict(ApiError):
-    """The object changed meanwhile, or a precondition does not hold (409)."""
+    """Another client changed the object meanwhile, or a precondition does not hold (409)."""
 
 
 class Gone(ApiError):
-    """The resource version or continue token is too old; list again (410)."""
+    """The resource version or continue token is too old (410). The caller must list again."""
 
 
 class Invalid(ApiError):
-    """The object breaks rules (422)."""
+    """The object breaks rules of the API (422)."""
 
 
 class TooManyRequests(ApiError):
     """The server limits the rate of requests (429).
 
     Attributes:
-        retry_after: seconds to wait, 1 when the server sent none.
+        retry_after: seconds to wait before a retry; 1 if the server sent no number.
     """
 
     retry_after: float = 1.0
@@ -118,7 +118,7 @@ class Unavailable(ApiError):
     """There is no usable answer: connection refused or cut, timeout, or a server error (5xx).
 
     Attributes:
-        sent: whether the request may have reached the server. Then a write may have happened.
+        sent: whether the request may have reached the server. If True, a write may have been carried out.
     """
 
     sent: bool = True
@@ -140,14 +140,14 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 }
 
 
-def error_from(status: int, body: bytes, what: str, retry_after: str = "") -> ApiError:
+def error_from(status: int, body: bytes, request: str, retry_after: str = "") -> ApiError:
     """Return the error for an HTTP answer.
 
     Args:
         status: the HTTP status.
-        body: the answer, a `Status` object or (from a proxy) any text.
-        what: method and path, for answers without a message.
-        retry_after: the `Retry-After` header, in seconds.
+        body: the body of the answer: a `Status` object, or any text if a proxy answered.
+        request: method and path of the request. They are the message if the answer has none.
+        retry_after: the value of the `Retry-After` header, in seconds.
     """
     try:
         answer = msgspec.json.decode(body, type=_Status)
@@ -155,28 +155,24 @@ def error_from(status: int, body: bytes, what: str, retry_after: str = "") -> Ap
         answer = _Status()
     if answer.kind != "Status":
         text = body.decode(errors="replace").strip()[:200]
-        answer = _Status(message=f"{what}: HTTP {status}{': ' if text else ''}{text}")
-    error = _error(answer, status)
+        answer = _Status(message=f"{request}: HTTP {status}{': ' if text else ''}{text}")
+    kind = _BY_REASON.get(answer.reason) or _BY_STATUS.get(status)
+    if kind is None:
+        kind = Unavailable if status >= 500 else ApiError
+    error = kind(answer.message, status=status, reason=answer.reason, details=answer.details)
     if isinstance(error, TooManyRequests):
         error.retry_after = _seconds(retry_after) or error.details.retry_after_seconds or 1.0
     return error
 
 
-def error_from_status(body: bytes, what: str) -> ApiError:
+def error_from_status(body: bytes, request: str) -> ApiError:
     """Return the error for a `Status` object, which a watch delivers in an ERROR event."""
     answer = msgspec.json.decode(body, type=_Status)
-    return error_from(answer.code or 500, body, what)
-
-
-def _error(answer: _Status, status: int) -> ApiError:
-    kind = _BY_REASON.get(answer.reason) or _BY_STATUS.get(status)
-    if kind is None:
-        kind = Unavailable if status >= 500 else ApiError
-    return kind(answer.message, status=status, reason=answer.reason, details=answer.details)
+    return error_from(answer.code or 500, body, request)
 
 
 def _seconds(text: str) -> float:
     try:
         return max(0.0, float(text))
     except ValueError:
-        return 0.0  # an HTTP date, which no API server sends
+        return 0.0  # the value is an HTTP date, which no API server sends

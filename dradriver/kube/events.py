@@ -20,20 +20,21 @@ __all__ = ["EventRecorder"]
 
 _log = logging.getLogger(__name__)
 
-_MAX_REMEMBERED: Final = 256
-_MAX_WAITING: Final = 1000
-_LAST_SECONDS: Final = 0.8
+_MAX_SERIES: Final = 256
+_MAX_QUEUED: Final = 1000
+_DRAIN_SECONDS: Final = 0.8
 _SERIES_SECONDS: Final = 600.0
-"""A repeat within this time increments the count of the first event. A later one is a new event (as in
-client-go).
+"""A repeat within this time increments the count of the first event (as in client-go).
+
+A later repeat is a new event.
 """
 _MESSAGE_BYTES: Final = 1024
 _REFILL_SECONDS: Final = 300.0
 _MAX_OBJECTS: Final = 4096
 
 
-class _Said(NamedTuple):
-    """The key of an event: two events with equal keys are repeats."""
+class _EventKey(NamedTuple):
+    """The key of an event. An event with the key of an earlier event is a repeat of it."""
 
     regarding: ObjectReference
     type: str
@@ -49,54 +50,56 @@ class _Series:
     last: float
 
 
-class _Allowance:
-    """Rate limit of the events about one object: a burst, then one in five minutes."""
+class _RateLimit:
+    """Limits the rate of events for each object: a burst, then one event per five minutes."""
 
     def __init__(self, burst: int) -> None:
         self._burst = float(burst)
-        self._left: OrderedDict[ObjectReference, tuple[float, float]] = OrderedDict()
+        self._tokens: OrderedDict[ObjectReference, tuple[float, float]] = OrderedDict()
 
     def take(self, regarding: ObjectReference) -> bool:
-        """Return whether one more event may be written now, and count it."""
+        """Return whether one more event about the object may be written now. If it may, count the event."""
         now = time.monotonic()
-        left, then = self._left.pop(regarding, (self._burst, now))
-        left = min(self._burst, left + (now - then) / _REFILL_SECONDS)
-        self._left[regarding] = (left - 1 if left >= 1 else left, now)
-        while len(self._left) > _MAX_OBJECTS:
-            self._left.popitem(last=False)
-        return left >= 1
+        tokens, updated = self._tokens.pop(regarding, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - updated) / _REFILL_SECONDS)
+        self._tokens[regarding] = (tokens - 1 if tokens >= 1 else tokens, now)
+        while len(self._tokens) > _MAX_OBJECTS:
+            self._tokens.popitem(last=False)
+        return tokens >= 1
 
 
 class EventRecorder:
-    """Writes the events of one component (core `v1`, which every `kubectl` shows). Repeats are aggregated.
+    """Writes the events of one component and aggregates repeats. Every `kubectl` shows these core `v1` events.
 
-    Inside `async with recorder`, `post` returns at once and one task writes in the background. Events that
-    arrive faster than the server accepts them are dropped (as in client-go). At the end, the task has a moment
-    to write the remaining ones. If the process dies, unwritten events are lost. The recorder logs once that a
-    server rejects events, until the server accepts one again.
+    Inside `async with recorder`, `post` returns at once and one task writes the events in the background. If
+    events are posted faster than the server accepts them, some are dropped (as in client-go). At the end of
+    `async with`, the task has a short time to write the remaining events. If the process dies, unwritten events
+    are lost. If the server rejects events, the recorder logs this once, and again only after the server has
+    accepted an event.
 
     Args:
         client: the API server.
         component: the reporting component, for example the driver's name.
-        host: the node on which it runs, if any.
-        burst: how many events about one object may be written at once; then one in five minutes. The count of
-            the next event includes those that were not written (client-go has 25). None: all are written.
+        host: the node on which the component runs, if any.
+        burst: how many events about one object may be written at once. After the burst, one event per five
+            minutes is written. The count of the next written event includes the events that were not written.
+            client-go uses 25. None: all events are written.
     """
 
     def __init__(self, client: Client, component: str, host: str = "", burst: int | None = None) -> None:
         self.component = component
         self.host = host
-        self._allowance = _Allowance(burst) if burst else None
+        self._rate_limit = _RateLimit(burst) if burst else None
         self._problem: tuple[type[DraError], int] | None = None
-        self._lost = 0
+        self._lost_count = 0
         self._client = client
-        self._series: OrderedDict[_Said, _Series] = OrderedDict()
+        self._series: OrderedDict[_EventKey, _Series] = OrderedDict()
         self._lock = asyncio.Lock()
-        self._waiting: asyncio.Queue[_Said] = asyncio.Queue(_MAX_WAITING)
+        self._queue: asyncio.Queue[_EventKey] = asyncio.Queue(_MAX_QUEUED)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._write_waiting(), name=f"events of {self.component}")
+        self._task = asyncio.create_task(self._write_queued(), name=f"events of {self.component}")
         return self
 
     async def __aexit__(
@@ -106,10 +109,10 @@ class EventRecorder:
         if task is None:
             return
         try:
-            async with asyncio.timeout(_LAST_SECONDS):
-                await self._waiting.join()
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await self._queue.join()
         except TimeoutError:
-            _log.warning("%d events of %s are lost", self._waiting.qsize() + 1, self.component)
+            _log.warning("%d events of %s are lost", self._queue.qsize() + 1, self.component)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -123,16 +126,16 @@ class EventRecorder:
     ) -> None:
         """Write an event or increment its count. Failures are logged, never raised.
 
-        Inside `async with recorder`, the event is queued as by `post`.
+        Inside `async with recorder`, the event is queued as `post` does.
 
         Args:
             regarding: the object that the event is about.
             type: `Normal` or `Warning`.
             reason: a CamelCase word for programs.
-            message: a sentence for people; cut at 1024 bytes.
+            message: a sentence for people. It is shortened to 1024 bytes.
         """
         if self._task is None:
-            await self._write(_said(regarding, type, reason, message))
+            await self._write(_make_key(regarding, type, reason, message))
         else:
             self.post(regarding, type, reason, message)
 
@@ -143,81 +146,88 @@ class EventRecorder:
         reason: str,
         message: str,
     ) -> None:
-        """Queue an event for writing in the background, see `emit`. Call it in the recorder's event loop."""
+        """Queue an event. The recorder's task writes it. Call this in the recorder's event loop.
+
+        Args:
+            regarding: the object that the event is about.
+            type: `Normal` or `Warning`.
+            reason: a CamelCase word for programs.
+            message: a sentence for people. It is shortened to 1024 bytes.
+        """
         try:
-            self._waiting.put_nowait(_said(regarding, type, reason, message))
+            self._queue.put_nowait(_make_key(regarding, type, reason, message))
         except asyncio.QueueFull:
-            _log.warning("event %s of %s %s is lost: too many wait", reason, regarding.kind, regarding.name)
+            _log.warning("event %s of %s %s is lost: the queue is full", reason, regarding.kind, regarding.name)
 
-    async def _write_waiting(self) -> None:
+    async def _write_queued(self) -> None:
         while True:
-            said = await self._waiting.get()
+            event = await self._queue.get()
             try:
-                await self._write(said)
-            except Exception:  # a defect must not stop the other events
-                _log.exception("event %s", said)
+                await self._write(event)
+            except Exception:  # a defect must not prevent later events
+                _log.exception("event %s", event)
             finally:
-                self._waiting.task_done()
+                self._queue.task_done()
 
-    async def _write(self, said: _Said) -> None:
+    async def _write(self, event: _EventKey) -> None:
         try:
             async with self._lock:
-                await self._emit(said)
+                await self._write_or_increment(event)
         except DraError as error:
-            self._failed(said, error)
+            self._record_failure(event, error)
         else:
-            self._recovered()
+            self._record_recovery()
 
-    def _failed(self, said: _Said, error: DraError) -> None:
-        self._lost += 1
+    def _record_failure(self, event: _EventKey, error: DraError) -> None:
+        self._lost_count += 1
         problem = (type(error), getattr(error, "status", 0))
         if problem != self._problem:
-            what = f"event {said.reason} of {said.regarding.kind} {said.regarding.name}"
-            _log.warning("%s is lost, and so are others while this lasts: %s", what, error)
+            subject = f"event {event.reason} of {event.regarding.kind} {event.regarding.name}"
+            _log.warning("%s is lost, and others until the API server accepts one: %s", subject, error)
         self._problem = problem
 
-    def _recovered(self) -> None:
+    def _record_recovery(self) -> None:
         if self._problem is not None:
-            _log.info("events are written again, %d were lost", self._lost)
-        self._problem, self._lost = None, 0
+            _log.info("events are written again, %d were lost", self._lost_count)
+        self._problem, self._lost_count = None, 0
 
-    async def _emit(self, said: _Said) -> None:
-        known = self._series.get(said)
-        allowed = self._allowance is None or self._allowance.take(said.regarding)
+    async def _write_or_increment(self, event: _EventKey) -> None:
+        known = self._series.get(event)
+        is_allowed = self._rate_limit is None or self._rate_limit.take(event.regarding)
         if known is not None and time.monotonic() - known.last < _SERIES_SECONDS:
             known.count += 1
-            if not allowed:
+            if not is_allowed:
                 return
             try:
-                await self._count_up(known)
+                await self._increment(known)
             except NotFound:
                 pass  # the event expired on the server: create a new one
             else:
                 return
-        if not allowed:
-            _log.debug("event %s of %s is one too many", said.reason, said.regarding.name)
+        if not is_allowed:
+            _log.debug("event %s of %s exceeds the rate limit", event.reason, event.regarding.name)
             return
-        self._series[said] = await self._begin(said)
-        while len(self._series) > _MAX_REMEMBERED:
+        self._series[event] = await self._create_event(event)
+        while len(self._series) > _MAX_SERIES:
             self._series.popitem(last=False)
 
-    async def _count_up(self, series: _Series) -> None:
+    async def _increment(self, series: _Series) -> None:
         body = {"count": series.count, "lastTimestamp": rfc3339(datetime.now(UTC))}
         await self._client.patch(EVENTS, series.name, series.namespace, body, PatchKind.MERGE, into=bytes)
         series.last = time.monotonic()
 
-    async def _begin(self, said: _Said) -> _Series:
-        namespace = said.regarding.namespace or "default"
-        # client-go's name for an event: the object's name and a timestamp.
-        name = f"{said.regarding.name[:200].rstrip('-.')}.{time.time_ns():x}"
+    async def _create_event(self, event: _EventKey) -> _Series:
+        namespace = event.regarding.namespace or "default"
+        # As in client-go, the name of an event consists of the object's name and a timestamp.
+        name = f"{event.regarding.name[:200].rstrip('-.')}.{time.time_ns():x}"
         now = rfc3339(datetime.now(UTC))
         source = {"component": self.component} | ({"host": self.host} if self.host else {})
         body = {
             "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": said.regarding,
-            "type": said.type,
-            "reason": said.reason,
-            "message": said.message,
+            "involvedObject": event.regarding,
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message,
             "source": source,
             "reportingComponent": self.component,
             "reportingInstance": self.host,
@@ -229,10 +239,10 @@ class EventRecorder:
         return _Series(name, namespace, 1, time.monotonic())
 
 
-def _said(
+def _make_key(
     regarding: ObjectReference,
     type: Literal["Normal", "Warning"],  # noqa: A002 - the field's name
     reason: str,
     message: str,
-) -> _Said:
-    return _Said(regarding, type, reason, message.encode()[:_MESSAGE_BYTES].decode(errors="ignore"))
+) -> _EventKey:
+    return _EventKey(regarding, type, reason, message.encode()[:_MESSAGE_BYTES].decode(errors="ignore"))

@@ -1,11 +1,11 @@
-"""Leader election on a `coordination.k8s.io` Lease: one of several processes leads.
+"""Leader election with a `coordination.k8s.io` Lease: one of several processes leads.
 
-`kubernetes.aio.leaderelection` can't guarantee that a process which lost its lease has stopped before another
-one begins. It uses the wall clock, its requests may outlast the renew deadline, it cancels its work without
-waiting for the end, it does not notice work that ends by itself, and it never releases the lease. Therefore
-this module has its own implementation.
+`kubernetes.aio.leaderelection` is not used, because it can't guarantee that a process that lost the lease stops
+before another process begins. It uses the wall clock, and its requests may take longer than the renew deadline.
+It cancels the leader's work without waiting for its end, and does not notice if the work ends by itself. It
+never releases the lease.
 
-If the process dies at any point, the lease stays with it until its duration has passed without a renewal.
+If the process dies at any point, it keeps the lease until the lease duration has passed without a renewal.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class LeaseLostError(DraError):
 
 
 def boot_time() -> float:
-    """Return the seconds since boot, including time in which the machine slept or the process was stopped."""
+    """Return the seconds since boot. Time in which the machine sleeps or the process is stopped counts."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -44,11 +44,11 @@ class Leader:
     Call `await acquire()`, then `await keep()` while leading, and `await release()` at the end.
 
     Args:
-        client: the API server; needs `get`, `create` and `update` on the lease.
+        client: the client for the API server. Its user needs `get`, `create` and `update` on the lease.
         name, namespace: name and namespace of the lease.
-        identity: the identity of this process; never used twice.
+        identity: the identity of this process. An identity must never be used by two processes.
         timing: the durations of the lease.
-        clock: returns seconds; must also advance while the process is stopped.
+        clock: returns seconds. It must also advance while the process is stopped.
 
     Attributes:
         problem: why the last read or write of the lease failed; empty if it succeeded.
@@ -78,90 +78,125 @@ class Leader:
         return f"lease {self._namespace}/{self._name}"
 
     @property
-    def leads(self) -> bool:
+    def is_leading(self) -> bool:
         """Return whether the renew deadline has not passed."""
         return self._clock() < self._renewed + self._timing.renew_deadline
 
     @property
     def seconds_left(self) -> float:
-        """Return the seconds until this process must have stopped, because then another one may begin."""
-        return self._renewed + self._timing.last_moment - self._clock()
+        """Return the seconds until another process may begin to lead. This process must stop before then."""
+        return self._renewed + self._timing.kill_deadline - self._clock()
+
+    @property
+    def retry_period(self) -> float:
+        """Return the seconds between two attempts to acquire or renew the lease."""
+        return self._timing.retry_period
+
+    @property
+    def holder(self) -> str:
+        """Return the identity of the leader that was last observed; empty if there is none."""
+        return self._candidate.holder
 
     def check(self) -> None:
-        """Raise unless this process leads. Call it before each action that only the leader may take.
+        """Raise if this process does not lead. Call this before each action that only the leader may take.
 
         Raises:
             LeaseLostError: the renew deadline has passed.
         """
-        if not self.leads:
+        if not self.is_leading:
             raise LeaseLostError(f"{self} was not renewed in time: another process may lead")
+
+    def limit_write(self) -> float:
+        """Return the seconds after which a write that begins now must have ended; see `Client.with_guard`.
+
+        The write then ends before another process may begin to lead, even if it begins right before the renew
+        deadline.
+
+        Raises:
+            LeaseLostError: the renew deadline has passed.
+        """
+        self.check()
+        return self.seconds_left
+
+    async def observe(self) -> None:
+        """Read the lease in each retry period, without acquiring it, until this call is cancelled.
+
+        The time since the last renewal counts for a later `acquire()`, which then need not wait for the lease
+        duration.
+        """
+        while True:
+            await self._attempt(self._timing.renew_deadline, acquires=False)
+            await asyncio.sleep(self._timing.retry_period)
 
     async def acquire(self) -> None:
         """Wait until this process leads."""
-        waiting_for = ""
-        while not await self._try(self._timing.renew_deadline):
+        logged_holder = ""
+        while not await self._attempt(self._timing.renew_deadline):
             holder = self._candidate.holder
-            if holder and holder != waiting_for:
-                _log.info("%s is held by %s: standing by", self, waiting_for := holder)
+            if holder and holder != logged_holder:
+                _log.info("%s is held by %s, waiting", self, logged_holder := holder)
             await asyncio.sleep(self._timing.retry_period)
-        _log.info("%s is held: this process leads", self)
+        _log.info("%s is acquired, this process leads", self)
 
     async def keep(self) -> None:
-        """Renew the lease until cancelled.
+        """Renew the lease until this call is cancelled.
 
         Raises:
             LeaseLostError: the lease was not renewed before the renew deadline, or another process has it.
         """
         while True:
-            await asyncio.sleep(min(self._timing.retry_period, max(0.0, self._left())))
+            await asyncio.sleep(min(self._timing.retry_period, max(0.0, self._seconds_to_deadline())))
             self.check()
-            await self._try(self._left())
+            await self._attempt(self._seconds_to_deadline())
             self.check()
 
     async def release(self) -> None:
-        """Let another process lead at once. Call it only after all of the leader's work has stopped."""
+        """Release the lease, so that another process can lead at once. First end all work of this leader."""
         spec = self._candidate.release()
-        if not self.leads or spec is None:
+        if not self.is_leading or spec is None:
             return
         try:
-            async with asyncio.timeout(self._left()):
+            async with asyncio.timeout(self._seconds_to_deadline()):
                 await self._write(spec, self._clock())
         except (DraError, TimeoutError) as error:
-            _log.warning("%s can't be released, it ends by itself: %s", self, str(error) or "no answer in time")
+            _log.warning("%s: cannot be released, it expires: %s", self, str(error) or "no answer in time")
         self._renewed = _NEVER
 
-    def _left(self) -> float:
+    def _seconds_to_deadline(self) -> float:
         return self._renewed + self._timing.renew_deadline - self._clock()
 
-    async def _try(self, seconds: float) -> bool:
-        """Read the lease and, if allowed, write it. Return whether this process leads as a result."""
+    async def _attempt(self, seconds: float, *, acquires: bool = True) -> bool:
+        """Read the lease and, if allowed, take or renew it. Return whether this process leads now."""
         try:
             async with asyncio.timeout(seconds):
-                led = await self._read_and_write()
+                await self._read()
+                is_leading_now = acquires and await self._claim()
         except (AlreadyExists, Conflict):
-            led = False  # another process was faster: the next attempt reads its lease
+            is_leading_now = False  # another process wrote first: the next attempt reads that write
         except (DraError, TimeoutError) as error:
             if self.problem != (problem := str(error) or "no answer in time"):
                 _log.warning("%s: %s", self, problem)
             self.problem = problem
             return False
         self.problem = ""
-        return led
+        return is_leading_now
 
-    async def _read_and_write(self) -> bool:
+    async def _read(self) -> None:
         try:
             lease = await self._client.get(LEASES, self._name, self._namespace, into=Lease)
         except NotFound:
             self._metadata = None
         else:
             self._metadata = lease.metadata
-            self._candidate.see(lease.spec, self._clock())
+            self._candidate.observe(lease.spec, self._clock())
+
+    async def _claim(self) -> bool:
         spec = self._candidate.claim(now := self._clock(), datetime.now(UTC))
         if spec is None:
             self._renewed = _NEVER
             return False
         await self._write(spec, now)
-        self._renewed = now  # the time before the request: no other process can have seen the write earlier
+        self._renewed = now  # the time before the request, because no other process can see the write earlier
         return True
 
     async def _write(self, spec: LeaseSpec, now: float) -> None:
@@ -172,4 +207,4 @@ class Leader:
             body = Lease(metadata=self._metadata, spec=spec)
             written = await self._client.replace(LEASES, body, self._namespace, into=Lease)
         self._metadata = written.metadata
-        self._candidate.see(written.spec, now)
+        self._candidate.observe(written.spec, now)

@@ -1,18 +1,19 @@
-"""The objects of resource.k8s.io as values.
+"""The objects of the API group resource.k8s.io, as Python values.
 
-Law of this package: it contains only values and the rules for them. Values are frozen, compared by content, and
-shaped as the v1 API writes them, so JSON and values are one step apart. Each rule that a value must obey is
-written once. There is no I/O, no clock and no randomness. Nothing here knows a client, a driver or a loop.
+Rules for code in this package: it must contain only values and the rules for values. Values must be frozen and
+compared by content. They must have the structure of the v1 API, so that JSON is decoded to values directly.
+Each rule that a value must obey must be written only once. Code must not use I/O, a clock or randomness, and
+must not depend on a client, a driver or an event loop.
 
 Modules:
 
-- `cdi`: CDI specs, which tell the container runtime what to add to a container.
+- `cdi`: CDI specs. A CDI spec tells the container runtime what to add to a container.
 - `names`: the rules for names.
 - `quantity`: Kubernetes quantities as exact integers.
 
 Rooms:
 
 - `core`: metadata, conditions, leases, node selectors, pods and nodes.
-- `encoding`: values to JSON and back, strict checks, API versions.
-- `resource`: claims, devices, slices, pools and their rules.
+- `encoding`: converts values to JSON and back, and between API versions, and finds unknown fields.
+- `resource`: claims, devices, slices and pools, and their rules.
 """

@@ -1,4 +1,4 @@
-"""The rules for names: one function for each rule, which returns the problem of a text, or None.
+"""The rules for names. Each rule is a function that returns the problem of a text, or None.
 
 Source: apimachinery `validation` and `pkg/apis/resource/validation`, Kubernetes 1.37.
 """
@@ -67,9 +67,9 @@ def driver_name(text: str) -> str | None:
 
 
 def pool_name(text: str) -> str | None:
-    """Check a pool name: DNS subdomains joined by `/`, at most 253 characters together."""
+    """Check a pool name: DNS subdomains joined by `/`, with at most 253 characters in total."""
     if len(text) > POOL_NAME_MAX:
-        return f"{text!r} is longer than {POOL_NAME_MAX} characters"
+        return f"{text!r} must be at most {POOL_NAME_MAX} characters"
     return next((rule for part in text.split("/") if (rule := dns_subdomain(part))), None)
 
 
@@ -92,7 +92,7 @@ def qualified_name(text: str) -> str | None:
 def label_key(text: str) -> str | None:
     """Check a label key, taint key or condition type.
 
-    It is a name of at most 63 characters with an optional prefix: a DNS subdomain and `/`.
+    A key is a name of at most 63 characters with an optional prefix: a DNS subdomain followed by `/`.
     """
     prefix, slash, name = text.rpartition("/")
     if slash and (rule := dns_subdomain(prefix)):
@@ -106,7 +106,7 @@ def label_key(text: str) -> str | None:
 
 
 def label_value(text: str) -> str | None:
-    """Check a label or taint value: empty, or with the syntax of the name in a label key."""
+    """Check a label or taint value. It may be empty, or have the syntax of the name in a label key."""
     if text and (len(text) > DNS_LABEL_MAX or not _LABEL_NAME.fullmatch(text)):
         return (
             f"{text!r} is not a label value: letters, digits, '-', '_' and '.', "
@@ -126,5 +126,5 @@ def qualify(name: str, domain: str) -> str:
 
 
 def base_request(name: str) -> str:
-    """Return the request of a result: the subrequest `gpu/large` belongs to the request `gpu`."""
+    """Return the request to which a name in a result belongs: `gpu` for the subrequest `gpu/large`."""
     return name.partition("/")[0]

@@ -1,7 +1,7 @@
 """Exact Kubernetes quantities: `500m`, `1.5`, `16Gi`, `12e6`.
 
-A quantity is an integer number of nanos (1e-9), the smallest step that Kubernetes keeps, plus its printed
-format. So sums and comparisons are integer arithmetic and never round.
+A quantity consists of an integer number of nanos (1e-9), the smallest unit that Kubernetes keeps, and its
+format. So sums and comparisons use integer arithmetic and are never rounded.
 
 Source: k8s.io/apimachinery `resource.Quantity`.
 """
@@ -14,11 +14,11 @@ from typing import Final, Self, TypeAlias
 
 from dradriver.errors import DraError
 
-__all__ = ["NANO", "InvalidQuantityError", "Quantity", "QuantityLike", "exact"]
+__all__ = ["NANO", "InvalidQuantityError", "Quantity", "QuantityLike", "exact_key"]
 
 NANO: Final = 10**9
-_BINARY_MAX: Final = (2**63 - 1) * NANO  # Kubernetes caps quantities with a binary suffix, and only those
-_LONGEST: Final = 400  # digits, and powers of ten: enough for every quantity, and cheap to compute
+_BINARY_MAX: Final = (2**63 - 1) * NANO  # Kubernetes limits only quantities with a binary suffix
+_LONGEST: Final = 400  # digits and powers of ten; enough for every quantity and cheap to compute
 
 _SYNTAX: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
@@ -66,7 +66,7 @@ class Quantity:
             return cls._of(value * NANO, _Format.DECIMAL)
         if isinstance(value, str):
             return cls.parse(value)
-        raise InvalidQuantityError(f"{value!r} is not a quantity: want a text like 16Gi or an int")
+        raise InvalidQuantityError(f"{value!r} is not a quantity: must be a text such as 16Gi, or an int")
 
     @classmethod
     def _of(cls, nano: int, fmt: _Format) -> Self:
@@ -77,7 +77,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse Kubernetes' syntax. Digits below 1e-9 are rounded away from zero, as in Kubernetes.
+        """Parse Kubernetes' syntax. As in Kubernetes, digits below 1e-9 are rounded away from zero.
 
         Raises:
             InvalidQuantityError: `text` is not a quantity.
@@ -91,7 +91,7 @@ class Quantity:
         return self.nano % NANO == 0
 
     def __int__(self) -> int:
-        """Return whole units, rounded up like `Value()` of Kubernetes."""
+        """Return the amount in whole units, rounded up like `Value()` of Kubernetes."""
         return -(-self.nano // NANO)
 
     def __eq__(self, other: object) -> bool:
@@ -134,13 +134,13 @@ class Quantity:
         return _decimal_text(self.nano, exponent_form=self._format is _Format.EXPONENT)
 
 
-def exact(quantity: Quantity) -> tuple[int, str]:
-    """Return a key that is equal for quantities with equal value and equal printed text."""
-    return quantity.nano, quantity._format.value  # noqa: SLF001 - the type's own module
+def exact_key(quantity: Quantity) -> tuple[int, str]:
+    """Return a key for comparing both value and text: `1Gi` and `1073741824` have different keys."""
+    return quantity.nano, quantity._format._value_  # noqa: SLF001 - the type's own module; faster than `value`
 
 
 QuantityLike: TypeAlias = Quantity | int | str
-"""A value that is accepted as a quantity: `Quantity`, whole units, or Kubernetes' syntax."""
+"""A value that is accepted as a quantity: a `Quantity`, an int of whole units, or a text."""
 
 
 @lru_cache(maxsize=8192)
@@ -148,14 +148,14 @@ def _parse(text: str) -> tuple[int, _Format]:
     match = _SYNTAX.fullmatch(text)
     if match is None or not text:
         raise InvalidQuantityError(
-            f"{text!r} is not a quantity: want digits and a suffix, like 500m, 16Gi or 1e3"
+            f"{text!r} is not a quantity: must be digits and a suffix, such as 500m, 16Gi or 1e3"
         )
     fraction = match["fraction"] or ""
     suffix = match["suffix"] or ""
     known = suffix in _BINARY or suffix in _DECIMAL
     if len(text) > _LONGEST or (not known and abs(int(suffix[1:])) > _LONGEST):
-        raise InvalidQuantityError(f"{text[:20]}... is not a quantity: at most {_LONGEST} digits are read")
-    # The value is digits / 10**len(fraction), times the suffix; a sign, point or suffix alone is zero.
+        raise InvalidQuantityError(f"{text[:20]}... is not a quantity: must have at most {_LONGEST} digits")
+    # The value is digits / 10**len(fraction), times the suffix. A text without digits is zero.
     digits = int((match["whole"] or "0") + fraction)
     if suffix in _BINARY:
         nano = min(_scaled(digits * _BINARY[suffix], 9 - len(fraction)), _BINARY_MAX)

@@ -1,14 +1,14 @@
 """The standard attributes of devices (`resource.kubernetes.io/...`), as Linux reports them.
 
-Law of this package: it reads files below one folder, by default `/sys`, and writes nothing. The values equal
-those that drivers in Go publish for the same hardware (`deviceattribute` of
-`k8s.io/dynamic-resource-allocation`), including their peculiarities: claims compare devices of several drivers
-by these values, so equal hardware must have equal values.
+Rules for code in this package: it must only read files below one folder, by default `/sys`, and must not write.
+The values must equal the values that drivers in Go publish for the same hardware (`deviceattribute` of
+`k8s.io/dynamic-resource-allocation`), including their peculiarities. Claims compare devices of several drivers
+by these values.
 
 Modules:
 
 - `pci`: `pciBusID`, `pcieRoot` and `numaNode` of a PCI device.
-- `numa`: `numaNode` of a NUMA node, and the node of a CPU.
+- `numa`: `numaNode` of a device with a known NUMA node, and the NUMA node of a CPU.
 - `files`: reads files that may be missing.
 """
 

@@ -9,7 +9,7 @@ SYSFS: Final = Path("/sys")
 
 
 def read(path: Path) -> str:
-    """Return the file's text without surrounding spaces; "" if the file does not exist."""
+    """Return the text of the file without surrounding white space; "" if the file does not exist."""
     try:
         return path.read_text().strip()
     except FileNotFoundError:

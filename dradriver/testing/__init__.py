@@ -1,20 +1,22 @@
-"""The test kit for driver authors: a pytest plugin, a harness, builders, and the contract of every driver.
+"""The test kit for driver authors: a pytest plugin, a harness, builders, and contract tests for every driver.
 
-Law of this package: it is for tests and never runs in production. It uses the real node side (state file,
-locks, CDI specs) and the real allocator. Only gRPC, the kubelet and the API server are missing, or, with the
-fixture `cluster`, embedded. The exception is the storage of simulated hardware (`SimulatedState`), which a
-driver's own simulator uses. Loading the pytest plugin imports nothing heavy; therefore the names below are
-resolved on first use.
+Rule of this package: it is for tests and never runs in production, except for the storage of simulated hardware
+(`SimulatedState`), which a driver's own simulator uses. The package uses the real node side (state file, locks,
+CDI specs) and the real allocator. A `Harness` has no gRPC, kubelet or API server. The fixture `cluster` embeds
+all three in the test's process. Loading the pytest plugin must be fast, so the names in `__all__` are imported
+when they are first used.
 
 Modules:
 
 - `plugin`: the pytest fixtures `driver_harness` and `cluster`.
-- `harness`: `Harness`, a driver that is discovered, allocated, prepared and restarted in one process.
-- `contract`: `DriverContract`, tests that every driver must pass.
-- `process`: one life of a driver's process, without gRPC.
-- `builders`: Kubernetes objects with defaults, one line each.
-- `configs`: the errors in opaque parameters as users see them.
-- `simulated_state`: storage for the state of simulated hardware.
+- `harness`: `Harness`, which discovers, allocates, prepares and restarts a driver in one process.
+- `contract`: `DriverContract`, the tests that every driver must pass.
+- `controller_harness`: `ControllerHarness`, which calls a `ControllerDriver` as the SDK does.
+- `controller_contract`: `ControllerContract`, the tests that every `ControllerDriver` must pass.
+- `process`: simulates one process of a driver, without gRPC.
+- `builders`: builds Kubernetes objects with defaults.
+- `configs`: returns the errors in opaque parameters, as users see them.
+- `simulated_state`: stores the state of simulated hardware.
 """
 
 from importlib import import_module
@@ -35,13 +37,17 @@ if TYPE_CHECKING:
         pod,
         slice_,
     )
-    from dradriver.testing.configs import config_mistakes
+    from dradriver.testing.configs import list_config_errors
     from dradriver.testing.contract import DriverContract
+    from dradriver.testing.controller_contract import ControllerContract
+    from dradriver.testing.controller_harness import ControllerHarness
     from dradriver.testing.harness import Harness, PreparedClaim
     from dradriver.testing.process import ProcessDiedError
     from dradriver.testing.simulated_state import SimulatedState, StateInFile, StateInMemory
 
 __all__ = [
+    "ControllerContract",
+    "ControllerHarness",
     "CrashPoint",
     "DriverContract",
     "Harness",
@@ -52,10 +58,10 @@ __all__ = [
     "StateInMemory",
     "allocated",
     "claim",
-    "config_mistakes",
     "device",
     "device_class",
     "device_request",
+    "list_config_errors",
     "node",
     "opaque",
     "pod",
@@ -64,7 +70,9 @@ __all__ = [
 
 _ALLOCATING = {"dradriver.testing.contract", "dradriver.testing.harness"}
 """Modules that need the allocator."""
-_HOMES = {
+_MODULES = {
+    "ControllerContract": "dradriver.testing.controller_contract",
+    "ControllerHarness": "dradriver.testing.controller_harness",
     "DriverContract": "dradriver.testing.contract",
     "Harness": "dradriver.testing.harness",
     "PreparedClaim": "dradriver.testing.harness",
@@ -73,14 +81,14 @@ _HOMES = {
     "StateInFile": "dradriver.testing.simulated_state",
     "StateInMemory": "dradriver.testing.simulated_state",
     "CrashPoint": "dradriver.node.crash_points",
-    "config_mistakes": "dradriver.testing.configs",
+    "list_config_errors": "dradriver.testing.configs",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES.get(name, "dradriver.testing.builders")
-    if home in _ALLOCATING:
+    module = _MODULES.get(name, "dradriver.testing.builders")
+    if module in _ALLOCATING:
         require("scheduler", f"dradriver.testing.{name}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(module), name)

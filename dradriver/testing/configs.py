@@ -1,17 +1,17 @@
-"""The errors in a driver's configuration, as users see them."""
+"""Return the errors in a driver's configuration, as users see them."""
 
 from collections.abc import Mapping
 
 from dradriver.driver import Driver
-from dradriver.driver.config import decode_config
+from dradriver.driver.configuration.config import decode_config
 from dradriver.errors import InvalidObjectError
 from dradriver.model.encoding.codec import canonical
 
-__all__ = ["config_mistakes"]
+__all__ = ["list_config_errors"]
 
 
-def config_mistakes(driver: type[Driver], parameters: Mapping[str, object]) -> list[str]:
-    """Return every error in opaque parameters with its field, as the webhook and a node report it.
+def list_config_errors(driver: type[Driver], parameters: Mapping[str, object]) -> list[str]:
+    """Return every error in opaque parameters, with its field, as the webhook and the node report it.
 
     Args:
         driver: the driver class that declares the configuration.

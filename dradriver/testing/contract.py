@@ -1,15 +1,15 @@
-"""Tests of the contract that every driver must keep: subclass `DriverContract` in a test module.
+"""The tests that every driver must pass: subclass `DriverContract` in a test module.
 
     class TestContract(DriverContract):
         driver_class = MyDriver
 
-The tests need devices. On a machine without the hardware, `make_driver` returns a driver with simulated
-hardware. Allocations that are written without a check simulate a faulty scheduler.
+The tests need devices. On a machine without the hardware, override `make_driver` to return a driver with
+simulated hardware. To simulate a faulty scheduler, the tests write allocations without a check.
 """
 
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias
@@ -30,72 +30,85 @@ from dradriver.testing.process import ProcessDiedError
 
 __all__ = ["DriverContract"]
 
-Place: TypeAlias = tuple[str, str]
-"""A device: its pool and its name."""
-Found: TypeAlias = tuple[Place, Device, Pool]
+DeviceKey: TypeAlias = tuple[str, str]
+"""A device: the names of its pool and of the device."""
+DiscoveredDevice: TypeAlias = tuple[DeviceKey, Device, Pool]
 
 PREPARE_STEPS: Final = [step for step in CrashPoint if step.name.startswith("PREPARE")]
 UNPREPARE_STEPS: Final = [step for step in CrashPoint if step.name.startswith("UNPREPARE")]
 
 
 class DriverContract:
-    """Tests of the promises in the docstrings of `dradriver.Driver`, by the driver and by the SDK.
+    """Checks that a driver and the SDK behave as the docstrings of `dradriver.Driver` describe.
 
     Attributes:
         driver_class: the driver under test, if its constructor needs no arguments.
-        configs: opaque configuration of every claim, for drivers that require some.
+        configs: the opaque configuration of every claim, for drivers that require configuration.
+        pools: pools that a `PoolDriver` of the same name publishes, for a driver that prepares their devices.
+        data: the data that a `BindingDriver` of the same name has set for these devices, by device.
+        controller_devices: pairs of pool and name of the devices that a `ControllerDriver` allocates, for a
+            driver that prepares them. If it is set, the tests use these devices. Otherwise they use the devices
+            that the driver discovers.
     """
 
     driver_class: ClassVar[type[Driver]]
     configs: ClassVar[Sequence[Config]] = ()
+    pools: ClassVar[Sequence[Pool]] = ()
+    data: ClassVar[Mapping[str, Mapping[str, object]]] = {}
+    controller_devices: ClassVar[Sequence[DeviceKey]] = ()
 
     def make_driver(self) -> Driver:
-        """Return a new driver, as a new process does; override it to use simulated hardware."""
+        """Return a new driver, as a new process would create it; override this to use simulated hardware."""
         return self.driver_class()
+
+    def make_handle(self, devices: Sequence[DeviceKey]) -> bytes | None:  # noqa: ARG002
+        """Return the handle that a `ControllerDriver` gives to the driver with these `controller_devices`."""
+        return None
 
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Iterator[Harness]:
-        """Yield the driver on its own node; at the end, nothing may be left over."""
-        with Harness(self.make_driver, tmp_path) as harness:
+        """Yield a harness that runs the driver on a node of its own."""
+        with Harness(self.make_driver, tmp_path, pools=self.pools, data=self.data) as harness:
             yield harness
 
     @pytest.fixture
     def claim(self, harness: Harness) -> ResourceClaim:
         """Return a claim for the first device."""
-        return self._claim(harness, _places(harness)[0])
+        return self._claim(harness, self._device_keys(harness)[0])
 
     def test_its_name_is_one_that_kubernetes_accepts(self, harness: Harness) -> None:
         assert names.driver_name(harness.driver.name) is None
 
     def test_its_slices_are_what_an_api_server_accepts(self, harness: Harness) -> None:
-        from dradriver.cluster.rules import problems  # noqa: PLC0415 - slow to import
+        from dradriver.cluster.rules import find_problems  # noqa: PLC0415 - slow to import
 
         broken = {
-            each.metadata.name: list(problems("ResourceSlice", canonical(each))) for each in harness.slices()
+            each.metadata.name: list(find_problems("ResourceSlice", canonical(each)))
+            for each in harness.slices()
         }
         assert not any(broken.values()), broken
 
     def test_names_of_pools_and_devices_are_stable(self, harness: Harness) -> None:
-        first, again = _named(harness.discover()), _named(harness.discover())
+        first, again = _pool_names(harness.discover()), _pool_names(harness.discover())
         harness.restart()
-        assert first == again == _named(harness.discover())
+        assert first == again == _pool_names(harness.discover())
 
     def test_the_allocator_finds_a_device(self, harness: Harness) -> None:
-        _places(harness)
+        _devices(harness)
         claim = harness.allocate(config=self.configs)
         assert harness.prepare(claim).devices
 
     def test_every_device_of_a_claim_is_answered_and_its_edits_are_valid(self, harness: Harness) -> None:
-        places = _together(harness)
-        prepared = harness.prepare(self._claim(harness, *places))
-        assert [(answer.pool, answer.device) for answer in prepared.devices] == places
+        keys = self._compatible_devices(harness)
+        prepared = harness.prepare(self._claim(harness, *keys))
+        assert [(answer.pool, answer.device) for answer in prepared.devices] == keys
         assert prepared.spec is None or not list(cdi_problems(prepared.spec))
 
     def test_preparing_again_gives_the_same_answer(self, harness: Harness, claim: ResourceClaim) -> None:
         assert harness.prepare(claim) == harness.prepare(claim)
 
     def test_claims_of_different_devices_are_prepared_side_by_side(self, harness: Harness) -> None:
-        claims = [self._claim(harness, place) for place in _together(harness)]
+        claims = [self._claim(harness, key) for key in self._compatible_devices(harness)]
         for claim in claims:
             harness.prepare(claim)
         assert harness.prepared() == {claim.metadata.uid: "prepared" for claim in claims}
@@ -106,7 +119,7 @@ class DriverContract:
         assert harness.prepare(claim) == before
         harness.restart()
         harness.unprepare(claim)
-        _nothing_is_left(harness)
+        _assert_nothing_left(harness)
 
     def test_after_a_reboot_the_claim_is_prepared_again(self, harness: Harness, claim: ResourceClaim) -> None:
         before = harness.prepare(claim)
@@ -115,7 +128,7 @@ class DriverContract:
         assert again.devices == before.devices
         assert (again.spec is None) == (before.spec is None)
         harness.unprepare(claim)
-        _nothing_is_left(harness)
+        _assert_nothing_left(harness)
 
     @pytest.mark.parametrize("step", PREPARE_STEPS)
     def test_a_prepare_that_was_killed_is_finished_by_the_next(
@@ -127,7 +140,7 @@ class DriverContract:
         assert harness.prepared() == {claim.metadata.uid: "prepared"}
         assert finished == harness.prepare(claim)
         harness.unprepare(claim)
-        _nothing_is_left(harness)
+        _assert_nothing_left(harness)
 
     @pytest.mark.parametrize("step", PREPARE_STEPS)
     def test_a_prepare_that_was_killed_can_be_taken_back(
@@ -136,7 +149,7 @@ class DriverContract:
         with pytest.raises(ProcessDiedError):
             harness.prepare(claim, die_at=step)
         harness.unprepare(claim)
-        _nothing_is_left(harness)
+        _assert_nothing_left(harness)
 
     @pytest.mark.parametrize("step", UNPREPARE_STEPS)
     def test_an_unprepare_that_was_killed_is_finished_by_the_next(
@@ -146,7 +159,7 @@ class DriverContract:
         with pytest.raises(ProcessDiedError):
             harness.unprepare(claim, die_at=step)
         harness.unprepare(claim)
-        _nothing_is_left(harness)
+        _assert_nothing_left(harness)
 
     @pytest.mark.parametrize("step", UNPREPARE_STEPS)
     def test_an_unprepare_that_was_killed_can_be_followed_by_a_prepare(
@@ -162,11 +175,11 @@ class DriverContract:
         harness.prepare(claim)
         harness.unprepare(claim)
         harness.unprepare(claim)
-        _nothing_is_left(harness)
+        _assert_nothing_left(harness)
 
     def test_unpreparing_a_claim_that_nobody_knows_is_fine(self, harness: Harness) -> None:
         harness.unprepare("9a6c3a52-0000-4000-8000-000000000000")
-        _nothing_is_left(harness)
+        _assert_nothing_left(harness)
 
     def test_a_claim_can_be_unprepared_after_the_state_was_lost(
         self, harness: Harness, claim: ResourceClaim
@@ -174,137 +187,139 @@ class DriverContract:
         harness.prepare(claim)
         harness.lose_state()
         harness.unprepare(claim)
-        _nothing_is_left(harness)
+        _assert_nothing_left(harness)
 
     def test_a_device_is_not_prepared_for_two_claims_whatever_the_scheduler_says(
         self, harness: Harness
     ) -> None:
-        place = _places(harness)[0]
-        first, second = self._claim(harness, place), self._claim(harness, place)
+        key = self._device_keys(harness)[0]
+        first, second = self._claim(harness, key), self._claim(harness, key)
         harness.prepare(first)
-        with pytest.raises(DraError) as refusal:
+        with pytest.raises(DraError) as refused:
             harness.prepare(second)
-        _names_both(refusal.value, first, second)
+        _assert_names_all(refused.value, first, second)
         harness.unprepare(first)
         assert harness.prepare(second).devices
 
     def test_a_device_that_is_half_prepared_is_not_given_to_another_claim(self, harness: Harness) -> None:
-        place = _places(harness)[0]
-        first, second = self._claim(harness, place), self._claim(harness, place)
+        key = self._device_keys(harness)[0]
+        first, second = self._claim(harness, key), self._claim(harness, key)
         with pytest.raises(ProcessDiedError):
             harness.prepare(first, die_at=CrashPoint.PREPARE_RECORDED)
-        with pytest.raises(DraError) as refusal:
+        with pytest.raises(DraError) as refused:
             harness.prepare(second)
-        _names_both(refusal.value, first, second)
+        _assert_names_all(refused.value, first, second)
 
     def test_counters_are_not_overdrawn_whatever_the_scheduler_says(self, harness: Harness) -> None:
-        found = _too_much(harness)
-        if found is None:
-            pytest.skip("no devices of this driver together need more of a counter set than it has")
-        self._is_refused(harness, *found)
+        devices = _find_overdraw(harness)
+        if devices is None:
+            pytest.skip("no devices of this driver overdraw a counter set together")
+        self._assert_refused(harness, *devices)
 
     def test_incompatible_devices_are_not_prepared_together_whatever_the_scheduler_says(
         self, harness: Harness
     ) -> None:
-        found = _apart(harness)
-        if found is None:
-            pytest.skip("no devices of this driver are kept apart by compatibility groups")
-        self._is_refused(harness, *found)
+        devices = _find_incompatible(harness)
+        if devices is None:
+            pytest.skip("no two devices of this driver are incompatible by their groups")
+        self._assert_refused(harness, *devices)
 
-    def _is_refused(self, harness: Harness, fine: Sequence[Place], wrong: Place) -> None:
-        held = [self._claim(harness, place) for place in fine]
-        for claim in held:
+    def _assert_refused(self, harness: Harness, prepared: Sequence[DeviceKey], other: DeviceKey) -> None:
+        claims = [self._claim(harness, key) for key in prepared]
+        for claim in claims:
             harness.prepare(claim)
-        last = self._claim(harness, wrong)
-        with pytest.raises(DraError) as refusal:
+        last = self._claim(harness, other)
+        with pytest.raises(DraError) as refused:
             harness.prepare(last)
         assert last.metadata.uid not in harness.prepared()
-        assert any(_mentions(refusal.value, claim) for claim in held), str(refusal.value)
-        for claim in held:
+        assert any(_mentions(refused.value, claim) for claim in claims), str(refused.value)
+        for claim in claims:
             harness.unprepare(claim)
         assert harness.prepare(last).devices
 
-    def _claim(self, harness: Harness, *places: Place) -> ResourceClaim:
-        return harness.allocate_blindly(*places, config=self.configs)
+    def _claim(self, harness: Harness, *keys: DeviceKey) -> ResourceClaim:
+        handle = self.make_handle(keys) if self.controller_devices else None
+        return harness.allocate_blindly(*keys, config=self.configs, handle=handle)
+
+    def _device_keys(self, harness: Harness) -> list[DeviceKey]:
+        return list(self.controller_devices) or [key for key, _, _ in _devices(harness)]
+
+    def _compatible_devices(self, harness: Harness, at_most: int = 2) -> list[DeviceKey]:
+        """Return up to `at_most` devices that may be in use at the same time."""
+        if self.controller_devices:
+            return list(self.controller_devices[:at_most])
+        chosen: list[DiscoveredDevice] = []
+        for each in _devices(harness):
+            more = [*chosen, each]
+            if len(chosen) < at_most and not _is_overdrawn(more) and not _is_incompatible(more):
+                chosen = more
+        return [key for key, _, _ in chosen]
 
 
-def _named(pools: Sequence[Pool]) -> list[tuple[str, list[str]]]:
+def _pool_names(pools: Sequence[Pool]) -> list[tuple[str, list[str]]]:
     return [(pool.name, [device.name for device in pool.devices]) for pool in pools]
 
 
-def _devices(harness: Harness) -> list[Found]:
-    found = [((pool.name, each.name), each, pool) for pool in harness.discover() for each in pool.devices]
-    if not found:
-        pytest.skip("the driver found no devices on this machine; give it simulated ones in make_driver()")
-    return found
+def _devices(harness: Harness) -> list[DiscoveredDevice]:
+    devices = [((pool.name, each.name), each, pool) for pool in harness.discover() for each in pool.devices]
+    if not devices:
+        pytest.skip("the driver discovered no devices: make_driver() can return simulated hardware")
+    return devices
 
 
-def _places(harness: Harness) -> list[Place]:
-    return [place for place, _, _ in _devices(harness)]
-
-
-def _together(harness: Harness, at_most: int = 2) -> list[Place]:
-    """Return some devices that may be in use at the same time."""
-    chosen: list[Found] = []
-    for found in _devices(harness):
-        if len(chosen) < at_most and not _overdrawn([*chosen, found]) and not _incompatible([*chosen, found]):
-            chosen.append(found)
-    return [place for place, _, _ in chosen]
-
-
-def _too_much(harness: Harness) -> tuple[list[Place], Place] | None:
-    """Return devices that can be prepared together, and one that would then overdraw a counter set."""
-    chosen: list[Found] = []
-    for found in _devices(harness):
-        more = [*chosen, found]
-        if _incompatible(more):
+def _find_overdraw(harness: Harness) -> tuple[list[DeviceKey], DeviceKey] | None:
+    """Return devices that can be prepared together, and a device that would then overdraw a counter set."""
+    chosen: list[DiscoveredDevice] = []
+    for each in _devices(harness):
+        more = [*chosen, each]
+        if _is_incompatible(more):
             continue
-        if _overdrawn(more):
-            return [place for place, _, _ in chosen], found[0]
+        if _is_overdrawn(more):
+            return [key for key, _, _ in chosen], each[0]
         chosen = more
     return None
 
 
-def _apart(harness: Harness) -> tuple[list[Place], Place] | None:
-    """Return a device, and one that shares no compatibility group with it although the counters suffice."""
+def _find_incompatible(harness: Harness) -> tuple[list[DeviceKey], DeviceKey] | None:
+    """Return two devices that have no common compatibility group, but would not overdraw a counter set."""
     for one, other in combinations(_devices(harness), 2):
-        if _incompatible([one, other]) and not _overdrawn([one, other]):
+        if _is_incompatible([one, other]) and not _is_overdrawn([one, other]):
             return [one[0]], other[0]
     return None
 
 
-# The rules of KEP-4815 and KEP-5963 again, in the simplest form, because the node's own check is under test.
+# A second, simple implementation of the rules of KEP-4815 and KEP-5963, because the node's check is under test.
 
 
-def _overdrawn(found: Sequence[Found]) -> bool:
-    taken: Tally[tuple[str, str, str]] = Tally()
-    there: dict[tuple[str, str, str], int] = {}
-    for _, device, pool in found:
+def _is_overdrawn(devices: Sequence[DiscoveredDevice]) -> bool:
+    consumed: Tally[tuple[str, str, str]] = Tally()
+    available: dict[tuple[str, str, str], int] = {}
+    for _, device, pool in devices:
         for consumption in device.consumes_counters:
             for name, counter in consumption.counters.items():
-                taken[pool.name, consumption.counter_set, name] += counter.value.nano
+                consumed[pool.name, consumption.counter_set, name] += counter.value.nano
         for counter_set in pool.counter_sets:
             for name, counter in counter_set.counters.items():
-                there[pool.name, counter_set.name, name] = counter.value.nano
-    return any(amount > there.get(key, 0) for key, amount in taken.items())
+                available[pool.name, counter_set.name, name] = counter.value.nano
+    return any(amount > available.get(key, 0) for key, amount in consumed.items())
 
 
-def _incompatible(found: Sequence[Found]) -> bool:
+def _is_incompatible(devices: Sequence[DiscoveredDevice]) -> bool:
     groups: dict[tuple[str, str], list[set[str]]] = defaultdict(list)
-    for _, device, pool in found:
+    for _, device, pool in devices:
         for consumption in device.consumes_counters:
             groups[pool.name, consumption.counter_set].append(set(consumption.compatibility_groups))
     return any(any(each) and not set.intersection(*each) for each in groups.values())
 
 
-def _names_both(refusal: DraError, *claims: ResourceClaim) -> None:
-    assert all(_mentions(refusal, claim) for claim in claims), str(refusal)
+def _assert_names_all(refused: DraError, *claims: ResourceClaim) -> None:
+    assert all(_mentions(refused, claim) for claim in claims), str(refused)
 
 
-def _mentions(refusal: DraError, claim: ResourceClaim) -> bool:
-    return claim.ref in str(refusal) or claim.metadata.uid in str(refusal)
+def _mentions(refused: DraError, claim: ResourceClaim) -> bool:
+    return claim.ref in str(refused) or claim.metadata.uid in str(refused)
 
 
-def _nothing_is_left(harness: Harness) -> None:
+def _assert_nothing_left(harness: Harness) -> None:
     assert harness.prepared() == {}
     assert harness.spec_files() == []

@@ -1,7 +1,7 @@
-"""Fixtures for driver authors, loaded by pytest through the entry point `pytest11`.
+"""Fixtures for driver authors, which pytest loads through the entry point `pytest11`.
 
-Each fixture imports the heavy modules that it needs: pytest loads this file in every project of every
-environment that has dradriver installed.
+Each fixture imports the modules that it needs, because these imports are slow, and pytest loads this file in
+every environment in which dradriver is installed.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dradriver.driver import Driver
     from dradriver.testing.harness import Harness
 
-# Failed asserts of the contract show their values in an author's test run too.
+# With this, failed asserts of the contract show their values in an author's test run.
 pytest.register_assert_rewrite("dradriver.testing.contract")
 
 
@@ -28,12 +28,12 @@ def driver_harness(tmp_path: Path) -> "Iterator[Callable[[Callable[[], Driver]],
     from dradriver.testing import Harness  # noqa: PLC0415
 
     with ExitStack() as stack:
-        made = 0
+        count = 0
 
         def make(driver: "Callable[[], Driver]") -> Harness:
-            nonlocal made
-            made += 1
-            return stack.enter_context(Harness(driver, tmp_path / f"node-{made}"))
+            nonlocal count
+            count += 1
+            return stack.enter_context(Harness(driver, tmp_path / f"node-{count}"))
 
         yield make
 
@@ -45,7 +45,7 @@ async def _cluster() -> "AsyncIterator[EmbeddedCluster]":
     require("cluster", "the fixture `cluster`")
     from dradriver.cluster import EmbeddedCluster  # noqa: PLC0415
 
-    # `tmp_path` is too long for the paths of the sockets below.
+    # `tmp_path` is too long for the paths of sockets in it.
     with tempfile.TemporaryDirectory(prefix="dra-") as folder:
         async with EmbeddedCluster(Path(folder), runtime="process") as running:
             yield running
@@ -59,5 +59,5 @@ else:
 
     @pytest.fixture(name="cluster")
     def cluster_is_async() -> None:
-        """Fail with the name of the package that the async fixture needs."""
+        """Fail with a message that names the missing package."""
         pytest.fail("the fixture `cluster` is asynchronous: install pytest-asyncio")

@@ -1,6 +1,7 @@
-"""Storage for the state of simulated hardware: in the memory of a process, or in a file that outlives it.
+"""Store the state of simulated hardware: in the memory of a process, or in a file that outlives the process.
 
-A driver's simulator keeps the state of its cards here. Several processes can then share one set of cards.
+A driver's simulator stores the state of its cards here. If the state is in a file, several processes can share
+the cards.
 """
 
 import contextlib
@@ -26,12 +27,12 @@ class SimulatedState(Protocol[T_co]):
         """Lock the state, return it, and store it at the end of the `with` block.
 
         Returns:
-            A context manager with the state. Changes are dropped when the block raises.
+            A context manager with the state. If the block raises an exception, the changes are dropped.
         """
 
 
 class StateInMemory(Generic[T]):
-    """State of simulated hardware in memory; it ends with its process.
+    """State of simulated hardware in memory; it is lost when the process ends.
 
     Args:
         kind: the type of the state, a `msgspec.Struct` with defaults for all fields.
@@ -54,11 +55,11 @@ class StateInMemory(Generic[T]):
 class StateInFile(Generic[T]):
     """State of simulated hardware in a file; it outlives processes, and several processes share it.
 
-    If a process dies within a change, the old state stays: the file is replaced in one step.
+    If a process dies during a change, the old state stays, because the file is replaced in one step.
 
     Args:
         kind: the type of the state, a `msgspec.Struct` with defaults for all fields.
-        path: the file. Its folder is created if it is missing.
+        path: the file. The folder of the file is created if it is missing.
     """
 
     def __init__(self, kind: type[T], path: Path) -> None:
@@ -76,6 +77,6 @@ class StateInFile(Generic[T]):
             yield state
             after = msgspec.json.encode(state)
             if after != before:
-                unfinished = self._path.with_suffix(".new")
-                unfinished.write_bytes(after)
-                unfinished.replace(self._path)
+                temporary = self._path.with_suffix(".new")
+                temporary.write_bytes(after)
+                temporary.replace(self._path)

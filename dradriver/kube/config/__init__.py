@@ -4,5 +4,5 @@
 |---|---|
 | `connection` | finds the API server: a kubeconfig or the pod's service account |
 | `kubeconfig` | reads, merges and checks kubeconfig files |
-| `credentials` | tokens and certificates, read again when they expire |
+| `credentials` | provides tokens and certificates, and reads them again when they expire |
 """

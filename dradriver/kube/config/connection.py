@@ -1,4 +1,4 @@
-"""Address, TLS settings and credentials of the API server, from a kubeconfig or the pod's service account."""
+"""Finds address, TLS settings and credentials of the API server, in a kubeconfig or a pod's files."""
 
 import asyncio
 import base64
@@ -26,11 +26,11 @@ class Connection:
     """An API server with its TLS settings and the client's credentials.
 
     Attributes:
-        server: its URL without a slash at the end.
-        source: where the settings came from, for messages.
-        tls: None for plain HTTP.
-        server_hostname: the name that its certificate must have, if not the URL's.
-        proxy: the HTTP proxy to use, if any.
+        server: the URL of the API server, without a slash at the end.
+        source: the file or service account from which the settings were read, for messages.
+        tls: the TLS settings; None for plain HTTP.
+        server_hostname: the name that the server's certificate must have; None: the host name of the URL.
+        proxy: the URL of the HTTP proxy to use; None: no proxy.
         credentials: the source of the `Authorization` header.
         namespace: the default namespace.
     """
@@ -51,10 +51,20 @@ async def find_connection(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = _SERVICE_ACCOUNT,
 ) -> Connection:
-    """Return the connection of the given file, else `$KUBECONFIG`, else the pod's own, else `~/.kube/config`.
+    """Return the connection to the API server.
+
+    The settings come from the given kubeconfig. Without one, they come from the first of these that is present:
+    the files that `$KUBECONFIG` names, the pod's service account, `~/.kube/config`.
+
+    Args:
+        kubeconfig: the path of a kubeconfig. None: none is given.
+        context: a context of the kubeconfig. None: the kubeconfig's current context.
+        environ: the environment variables.
+        service_account: the folder in which a pod finds the credentials of its service account.
 
     Raises:
-        DraError: no configuration exists, or it is broken. The message names the file and the field.
+        DraError: no configuration exists, or the configuration is invalid. The message names the file and the
+            field.
     """
     paths = kubeconfig or environ.get("KUBECONFIG")
     if not paths:
@@ -63,18 +73,18 @@ async def find_connection(
         if host and mounted:
             return await asyncio.to_thread(_in_cluster, host, environ, service_account)
         paths = "~/.kube/config"
-    found = await asyncio.to_thread(load_kubeconfig, paths, context)
-    credentials = _credentials(found)
+    entry = await asyncio.to_thread(load_kubeconfig, paths, context)
+    credentials = _credentials(entry)
     if isinstance(credentials, PluginToken):
         await credentials.header()  # the plugin may provide the client certificate
-    return await asyncio.to_thread(_from_kubeconfig, found, credentials)
+    return await asyncio.to_thread(_from_kubeconfig, entry, credentials)
 
 
 def _in_cluster(host: str, environ: Mapping[str, str], folder: Path) -> Connection:
     port = environ.get("KUBERNETES_SERVICE_PORT", "443")
     authority = folder / "ca.crt"
     try:
-        tls = _tls(authority.read_text())
+        tls = _new_tls_context(authority.read_text())
         namespace = (folder / "namespace").read_text().strip()
     except ssl.SSLError as error:
         raise DraError(f"service account {authority}: not a CA certificate: {error}") from None
@@ -84,10 +94,10 @@ def _in_cluster(host: str, environ: Mapping[str, str], folder: Path) -> Connecti
     return Connection(server, str(folder), tls, FileToken(folder / "token"), namespace=namespace)
 
 
-def _credentials(found: KubeconfigContext) -> HeaderSource:
-    user = found.user
+def _credentials(entry: KubeconfigContext) -> HeaderSource:
+    user = entry.user
     if user.exec is not None or user.auth_provider is not None:
-        return PluginToken(found)
+        return PluginToken(entry)
     if user.token:
         return FixedHeader(bearer(user.token))
     if user.token_file:
@@ -95,16 +105,16 @@ def _credentials(found: KubeconfigContext) -> HeaderSource:
     return FixedHeader(basic(user.username, user.password) if user.username else "")
 
 
-def _from_kubeconfig(found: KubeconfigContext, credentials: HeaderSource) -> Connection:
-    server = found.cluster.server.rstrip("/")
+def _from_kubeconfig(entry: KubeconfigContext, credentials: HeaderSource) -> Connection:
+    server = entry.cluster.server.rstrip("/")
     return Connection(
         server,
-        f"kubeconfig {found.source}",
-        _tls_of(found, credentials) if server.startswith("https") else None,
+        f"kubeconfig {entry.source}",
+        _tls_from_kubeconfig(entry, credentials) if server.startswith("https") else None,
         credentials,
-        found.cluster.tls_server_name or None,
-        found.cluster.proxy_url or _environment_proxy(server),
-        found.namespace,
+        entry.cluster.tls_server_name or None,
+        entry.cluster.proxy_url or _environment_proxy(server),
+        entry.namespace,
     )
 
 
@@ -117,19 +127,19 @@ def _environment_proxy(server: str) -> str | None:
     return urllib.request.getproxies().get(url.scheme)
 
 
-def _tls(authority: str | None) -> ssl.SSLContext:
+def _new_tls_context(authority: str | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority)
-    # Go, and so the rest of Kubernetes, does not require the extensions that strict mode requires.
+    # Strict mode requires certificate extensions that Go, and therefore Kubernetes, does not require.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
-def _tls_of(found: KubeconfigContext, credentials: HeaderSource) -> ssl.SSLContext:
-    cluster, user = found.cluster, found.user
+def _tls_from_kubeconfig(entry: KubeconfigContext, credentials: HeaderSource) -> ssl.SSLContext:
+    cluster, user = entry.cluster, entry.user
     field = "certificate-authority"
     try:
         authority = _pem(cluster.certificate_authority_data, cluster.certificate_authority)
-        context = _tls(authority.decode() if authority else None)
+        context = _new_tls_context(authority.decode() if authority else None)
         if cluster.insecure_skip_tls_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -145,7 +155,7 @@ def _tls_of(found: KubeconfigContext, credentials: HeaderSource) -> ssl.SSLConte
             context.load_cert_chain(credentials.cert_file, credentials.key_file)
     except (ssl.SSLError, ValueError, OSError) as error:
         raise InvalidObjectError(
-            f"kubeconfig {found.source}", [Problem(field, f"can't be used: {error}")]
+            f"kubeconfig {entry.source}", [Problem(field, f"is not usable: {error}")]
         ) from None
     return context
 
@@ -160,8 +170,8 @@ def _pem(data: str, path: str) -> bytes | None:
 
 
 def _load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # OpenSSL reads a chain only from a file. The file is private to this user and is deleted before this
-    # returns.
+    # OpenSSL reads a certificate chain only from a file. Only this user can read the file. It is deleted before
+    # the function returns.
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate + b"\n" + key)
         file.flush()

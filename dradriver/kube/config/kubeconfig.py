@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from dradriver.errors import InvalidObjectError, NotFoundError, Problem
 from dradriver.model.encoding.codec import from_builtins
@@ -26,7 +27,7 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
 
 
 class User(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
-    """Credentials of a user; `kubernetes.aio` handles `exec` and `auth-provider`."""
+    """Credentials of a user. `kubernetes.aio` handles `exec` and `auth-provider`."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -73,11 +74,11 @@ class KubeconfigContext:
     """One context with its cluster and user.
 
     Attributes:
-        source: the file that it came from, for messages.
+        source: the file that defines the context, for messages.
         name: the context's name.
-        cluster: the API server; paths are absolute.
-        user: the credentials; paths are absolute.
-        namespace: the namespace to use where none is given.
+        cluster: the settings of the API server, with absolute paths.
+        user: the credentials, with absolute paths.
+        namespace: the default namespace of the context.
     """
 
     source: str
@@ -91,19 +92,20 @@ _PATHS: Final = ("certificate_authority", "client_certificate", "client_key", "t
 
 
 def load_kubeconfig(paths: str, context: str | None = None) -> KubeconfigContext:
-    """Read one file, or several joined by `:` as in `$KUBECONFIG`, and resolve a context.
+    """Read one file, or several files separated by `:` as in `$KUBECONFIG`, and return a context.
 
-    For each name, the first file that defines it wins. Blocks: call it in a thread.
+    If several files define one name, the first file counts. This function blocks, so it must be called in a
+    thread.
 
     Raises:
-        NotFoundError: no such file.
+        NotFoundError: a file does not exist.
         InvalidObjectError: a file is not a kubeconfig, or the context is incomplete.
     """
     candidates = [Path(path).expanduser() for path in paths.split(os.pathsep) if path]
-    found = [path for path in candidates if path.exists()]
-    if not found:
+    existing = [path for path in candidates if path.exists()]
+    if not existing:
         raise NotFoundError(f"kubeconfig {paths}: no such file")
-    return _resolve(paths, [_read(path) for path in found], context)
+    return _resolve(paths, [_read(path) for path in existing], context)
 
 
 def _read(path: Path) -> _File:
@@ -115,25 +117,25 @@ def _read(path: Path) -> _File:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidObjectError(subject, [Problem("", f"not YAML: {' '.join(str(error).split())}")]) from None
     except OSError as error:
-        raise InvalidObjectError(subject, [Problem("", f"can't be read: {error.strerror}")]) from None
+        raise InvalidObjectError(subject, [Problem("", f"cannot be read: {error.strerror}")]) from None
     if not isinstance(data, dict):
-        raise InvalidObjectError(subject, [Problem("", "no mapping of clusters, users and contexts is in it")])
-    return _with_absolute_paths(from_builtins(_File, data, subject), path.absolute().parent)
+        raise InvalidObjectError(subject, [Problem("", "must be a mapping with clusters, users and contexts")])
+    return _make_paths_absolute(from_builtins(_File, data, subject), path.absolute().parent)
 
 
-def _with_absolute_paths(file: _File, base: Path) -> _File:
-    clusters = [msgspec.structs.replace(c, cluster=_absolute(c.cluster, base)) for c in file.clusters or ()]
-    users = [msgspec.structs.replace(u, user=_absolute(u.user or User(), base)) for u in file.users or ()]
-    return msgspec.structs.replace(file, clusters=clusters, users=users)
+def _make_paths_absolute(file: _File, base: Path) -> _File:
+    clusters = [replace(c, cluster=_make_absolute(c.cluster, base)) for c in file.clusters or ()]
+    users = [replace(u, user=_make_absolute(u.user or User(), base)) for u in file.users or ()]
+    return replace(file, clusters=clusters, users=users)
 
 
 _S = TypeVar("_S", Cluster, User)
 
 
-def _absolute(part: _S, base: Path) -> _S:
-    given = {field: getattr(part, field, "") for field in _PATHS}
-    return msgspec.structs.replace(
-        part, **{field: str(base / Path(path).expanduser()) for field, path in given.items() if path}
+def _make_absolute(entry: _S, base: Path) -> _S:
+    given = {field: getattr(entry, field, "") for field in _PATHS}
+    return replace(
+        entry, **{field: str(base / Path(path).expanduser()) for field, path in given.items() if path}
     )
 
 
@@ -146,9 +148,9 @@ def _resolve(source: str, files: Sequence[_File], wanted: str | None) -> Kubecon
     contexts = {c.name: c for file in reversed(files) for c in file.contexts or ()}
     clusters = {c.name: c for file in reversed(files) for c in file.clusters or ()}
     users = {u.name: u for file in reversed(files) for u in file.users or ()}
-    refs = _named(source, "contexts", contexts, name).context
-    cluster = _named(source, "clusters", clusters, refs.cluster).cluster
-    user = _named(source, "users", users, refs.user).user if refs.user else None
+    refs = _find_entry(source, "contexts", contexts, name).context
+    cluster = _find_entry(source, "clusters", clusters, refs.cluster).cluster
+    user = _find_entry(source, "users", users, refs.user).user if refs.user else None
     if not cluster.server.startswith(("https://", "http://")):
         raise InvalidObjectError(
             f"kubeconfig {source}",
@@ -160,10 +162,10 @@ def _resolve(source: str, files: Sequence[_File], wanted: str | None) -> Kubecon
 _N = TypeVar("_N")
 
 
-def _named(source: str, field: str, known: dict[str, _N], name: str) -> _N:
+def _find_entry(source: str, field: str, known: dict[str, _N], name: str) -> _N:
     if name not in known:
-        have = ", ".join(sorted(known)) or "none"
+        known_names = ", ".join(sorted(known)) or "none"
         raise InvalidObjectError(
-            f"kubeconfig {source}", [Problem(field, f"has no entry named {name!r} (it has: {have})")]
+            f"kubeconfig {source}", [Problem(field, f"has no entry named {name!r} (it has: {known_names})")]
         )
     return known[name]

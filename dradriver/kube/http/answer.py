@@ -1,4 +1,4 @@
-"""Bodies of the API server's answers, read and decompressed within a size limit."""
+"""Reads and decompresses the bodies of the API server's answers, within a size limit."""
 
 import zlib
 from typing import Final
@@ -12,43 +12,43 @@ __all__ = ["read_body"]
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
-async def read_body(answer: ClientResponse, most: int) -> bytes:
+async def read_body(answer: ClientResponse, max_bytes: int) -> bytes:
     """Read a whole body and decompress it.
 
-    aiohttp's own decompression is off, because it has no limit on compressed bytes that decompress to nothing.
+    aiohttp's own decompression is not used, because it does not limit compressed bytes that decompress to
+    nothing.
 
     Args:
         answer: an answer whose body is still unread.
-        most: the largest body to accept, in bytes. The limit holds for the compressed and for the decompressed
-            bytes.
+        max_bytes: the maximum size of the body in bytes, both compressed and decompressed.
 
     Returns:
         The decompressed body.
 
     Raises:
-        TooLongError: the body is longer.
+        TooLongError: the body is longer than `max_bytes`.
         aiohttp.ClientError: the connection broke, or the body violates HTTP.
         OSError: the connection broke, or the body can't be decompressed.
     """
-    if (answer.content_length or 0) > most:
-        raise TooLongError("the answer", most)
+    if (answer.content_length or 0) > max_bytes:
+        raise TooLongError("the answer", max_bytes)
     gzip = zlib.decompressobj(_GZIP) if answer.headers.get("Content-Encoding") == "gzip" else None
     parts: list[bytes] = []
     received = size = 0
     async for chunk in answer.content.iter_any():
-        part = chunk if gzip is None else _unpack(gzip, chunk, most - size)
+        part = chunk if gzip is None else _decompress(gzip, chunk, max_bytes - size)
         parts.append(part)
         received, size = received + len(chunk), size + len(part)
-        if max(received, size) > most:
-            raise TooLongError("the answer", most)
+        if max(received, size) > max_bytes:
+            raise TooLongError("the answer", max_bytes)
     if gzip is not None and not gzip.eof:
-        raise ConnectionError("the answer can't be unpacked: its end is missing")
+        raise ConnectionError("the answer cannot be decompressed: its end is missing")
     return b"".join(parts)
 
 
-def _unpack(gzip: "zlib._Decompress", packed: bytes, most: int) -> bytes:
-    """Decompress the next bytes, to at most `most` + 1 bytes."""
+def _decompress(gzip: "zlib._Decompress", compressed: bytes, max_bytes: int) -> bytes:
+    """Decompress the next bytes. Return at most `max_bytes` + 1 bytes."""
     try:
-        return gzip.decompress(packed, most + 1)
+        return gzip.decompress(compressed, max_bytes + 1)
     except zlib.error as error:
-        raise ConnectionError(f"the answer can't be unpacked: {error}") from error
+        raise ConnectionError(f"the answer cannot be decompressed: {error}") from error

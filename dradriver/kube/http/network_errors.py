@@ -1,4 +1,4 @@
-"""Messages for failures of connections, and whether the request may have reached the server."""
+"""Describes failures of connections, and decides whether the request may have reached the server."""
 
 import os
 import re
@@ -16,56 +16,56 @@ from aiohttp import (
     ServerDisconnectedError,
 )
 
-__all__ = ["failed_handshake", "may_have_arrived", "words"]
+__all__ = ["describe_failure", "is_tls_failure", "may_have_arrived"]
 
 _WITHOUT_CONNECTION: Final = (ClientConnectorError, ClientHttpProxyError, ConnectionTimeoutError)
 
 
-def failed_handshake(error: Exception) -> bool:
-    """Return whether one side rejected the other's certificate or TLS version."""
+def is_tls_failure(error: Exception) -> bool:
+    """Return whether the client or the server rejected the certificate or TLS version of the other side."""
     return isinstance(error, ClientSSLError)
 
 
 def may_have_arrived(error: Exception) -> bool:
-    """Return whether the request may have reached the server. False only if no connection was ever open."""
+    """Return whether the request may have reached the server. False only if no connection was opened."""
     return not isinstance(error, _WITHOUT_CONNECTION)
 
 
-def words(error: Exception) -> str:
-    """Return a message for the failure of a connection, with the system's text where there is one."""
+def describe_failure(error: Exception) -> str:
+    """Return a message for the failure of a connection. It contains the system's error text, if any."""
     cause = _cause(error)
     match cause:
         case TimeoutError():
-            return "no answer in time"
+            return "timeout: no answer in time"
         case ClientHttpProxyError():
             url = cause.request_info.url
-            return f"the proxy does not connect to {url.host}:{url.port}: {cause.status} {cause.message}"
+            return f"the proxy cannot connect to {url.host}:{url.port}: {cause.status} {cause.message}"
         case ClientResponseError():
-            return f"the answer is no HTTP: {' '.join(cause.message.split())}"
+            return f"the answer is not HTTP: {' '.join(cause.message.split())}"
         case ServerDisconnectedError():
             return "the connection was closed without an answer"
         case ClientPayloadError():
             return "the connection was closed in the middle of the answer"
         case ssl.SSLError():
-            return str(cause)  # the number is OpenSSL's, not the system's
+            return str(cause)  # the error number belongs to OpenSSL, not to the system
         case OSError():
-            return _system_words(cause)
+            return _describe_system_error(cause)
         case _:
             return str(cause) or type(cause).__name__
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the first failure, because aiohttp wraps the system's errors in its own."""
+    """Return the original failure. aiohttp wraps the system's errors in its own errors."""
     while isinstance(error.__cause__, ClientError | OSError):
         error = error.__cause__
     return error
 
 
-def _system_words(error: OSError) -> str:
+def _describe_system_error(error: OSError) -> str:
     number = error.errno
     if number is None and (first := re.search(r"\[Errno (\d+)\]", str(error))):
-        number = int(first[1])  # the failures of several addresses are joined in one text
+        number = int(first[1])  # the text contains the failures of several addresses
     if number is not None and number > 0:
         return os.strerror(number)
-    # Negative numbers are the resolver's errors; only their own text explains them.
+    # Negative numbers are errors of the resolver. Only `strerror` explains them.
     return error.strerror or str(error) or type(error).__name__

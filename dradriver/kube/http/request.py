@@ -4,26 +4,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["LONGEST_LIST", "LONGEST_OBJECT", "Request", "TooLongError"]
+__all__ = ["MAX_LIST_BYTES", "MAX_OBJECT_BYTES", "Request", "TooLongError"]
 
-LONGEST_OBJECT: Final = 2**24
-"""Limit in bytes of an answer and of a line of a watch. etcd accepts 1.5 MiB, which is a few times as much in
-JSON.
+MAX_OBJECT_BYTES: Final = 2**24
+"""Maximum size in bytes of an answer and of a line of a watch.
+
+etcd accepts objects of 1.5 MiB, and their JSON text can be a few times larger.
 """
-LONGEST_LIST: Final = 2**28
-"""Limit in bytes of a page of a list and of a container's log."""
+MAX_LIST_BYTES: Final = 2**28
+"""Maximum size in bytes of a page of a list and of a container's log."""
 
 
 class TooLongError(OSError):
-    """The peer sent more than the reader accepts.
+    """The server sent more bytes than the reader accepts.
 
     Args:
-        what: the part that is too long.
-        most: the limit in bytes.
+        what: the part of the answer that is too long.
+        max_bytes: the limit in bytes.
     """
 
-    def __init__(self, what: str, most: int) -> None:
-        super().__init__(f"{what} is longer than {most / 2**20:g} MiB")
+    def __init__(self, what: str, max_bytes: int) -> None:
+        super().__init__(f"{what} is longer than {max_bytes / 2**20:g} MiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,11 @@ class Request:
     Attributes:
         method: GET, POST, PUT, PATCH, DELETE.
         path: the URL path, already quoted.
-        query: the query's fields; empty values are left out.
+        query: the parameters of the query; empty values are omitted.
         body: the JSON text.
-        content_type: the body's type.
-        repeatable: whether it may be sent again although it may have arrived.
-        longest: the largest answer to accept, in bytes.
+        content_type: the content type of the body.
+        repeatable: whether the request may be sent again even if the server may have received it.
+        max_bytes: the maximum size of the answer in bytes.
     """
 
     method: str
@@ -46,7 +47,7 @@ class Request:
     body: bytes | None = None
     content_type: str = "application/json"
     repeatable: bool = False
-    longest: int = LONGEST_OBJECT
+    max_bytes: int = MAX_OBJECT_BYTES
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

@@ -1,4 +1,4 @@
-"""The aiohttp session with one API server, and the reasons for its settings."""
+"""Opens the aiohttp session with one API server, and explains its settings."""
 
 import socket
 from typing import Final
@@ -27,30 +27,30 @@ from dradriver.kube.config.connection import Connection
 __all__ = ["open_session"]
 
 _IDLE_SECONDS: Final = 60.0
-"""kube-apiserver closes a connection that was idle for 90 s. No request may be sent on it at that moment."""
-_LONGEST_LINE: Final = 2**16
-_MOST_UNREAD: Final = 2**18
-"""Bytes of a body that are buffered for the reader before the server has to wait."""
+"""Connections that are idle for so long are closed, before kube-apiserver closes them after 90 s."""
+_MAX_LINE_BYTES: Final = 2**16
+_MAX_UNREAD_BYTES: Final = 2**18
+"""Maximum number of unread bytes of a body in the buffer. The server waits while the buffer is full."""
 
 
 def open_session(connection: Connection) -> ClientSession:
-    """Return a session. Sends nothing.
+    """Return a session. This sends nothing.
 
     Args:
         connection: the server, its TLS settings and its proxy.
 
     Returns:
-        A session, which the caller must close.
+        The session. The caller must close it.
 
     Raises:
         ValueError: the address of the server or of the proxy is not a usable URL.
     """
-    _check(connection.server, ("http", "https"))
+    _check_url(connection.server, ("http", "https"))
     if connection.proxy:
-        _check(connection.proxy, ("http",))
+        _check_url(connection.proxy, ("http",))
     return ClientSession(
         connector=_Connector(
-            limit=0,  # the server limits the rate (429); a queue here would only hide that
+            limit=0,  # the server limits the rate (429), and a queue here would hide this
             keepalive_timeout=_IDLE_SECONDS,
             use_dns_cache=False,
             resolver=ThreadedResolver(),  # the system's resolver, even where aiodns is installed
@@ -62,17 +62,17 @@ def open_session(connection: Connection) -> ClientSession:
         cookie_jar=DummyCookieJar(),
         auto_decompress=False,
         skip_auto_headers=["Accept-Encoding", "Content-Type"],
-        read_bufsize=_MOST_UNREAD,
-        max_line_size=_LONGEST_LINE,
-        max_field_size=_LONGEST_LINE,
-        middlewares=[_send_once],
+        read_bufsize=_MAX_UNREAD_BYTES,
+        max_line_size=_MAX_LINE_BYTES,
+        max_field_size=_MAX_LINE_BYTES,
+        middlewares=[_send_without_retry],
     )
 
 
 class _Connector(TCPConnector):
-    """A connection pool that skips connections on which the server sent unexpected bytes.
+    """A connection pool that does not reuse a connection on which the server sent unexpected bytes.
 
-    aiohttp's own pool would read those bytes as the answer to the next request (for example, a late 408).
+    aiohttp's own pool would read the unexpected bytes, such as a late 408, as the answer to the next request.
     """
 
     async def connect(
@@ -90,11 +90,11 @@ class CutError(ClientConnectionError):
     """The connection was cut after the request was sent. The exception's cause has the details."""
 
 
-async def _send_once(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+async def _send_without_retry(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
     """Send a request without aiohttp's own retry.
 
-    aiohttp repeats GET, PUT and DELETE on a new connection when an idle one turns out to be closed. The
-    transport decides which requests are repeatable, and a replace is not.
+    If an idle connection turns out to be closed, aiohttp repeats GET, PUT and DELETE on a new connection. But a
+    replace (PUT) is not repeatable, so `transport` decides which requests are repeated.
     """
     try:
         return await handler(request)
@@ -104,22 +104,22 @@ async def _send_once(request: ClientRequest, handler: ClientHandlerType) -> Clie
         raise CutError(str(error)) from error
 
 
-def _check(url: str, schemes: tuple[str, ...]) -> None:
+def _check_url(url: str, schemes: tuple[str, ...]) -> None:
     try:
         parsed = URL(url)
-        usable = parsed.scheme in schemes and bool(parsed.host)
+        is_usable = parsed.scheme in schemes and bool(parsed.host)
     except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError(f"{url} is no URL that begins with {' or '.join(f'{each}://' for each in schemes)}")
+        is_usable = False
+    if not is_usable:
+        raise ValueError(f"{url}: must be a URL that starts with {' or '.join(f'{s}://' for s in schemes)}")
 
 
 def _open_socket(address: AddrInfoType) -> socket.socket:
-    """Return a socket with TCP keepalive: a watch sends nothing that would reveal a dead peer."""
+    """Return a socket with TCP keepalive, because a watch sends nothing and would not detect a dead server."""
     family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    return made
+    new_socket = socket.socket(family, kind, protocol)
+    new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    new_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+    new_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+    new_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return new_socket

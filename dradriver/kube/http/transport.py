@@ -1,28 +1,29 @@
-"""HTTP to the API server: one aiohttp session, raw bytes in and out, errors as `ApiError`, retries where safe.
+"""Sends HTTP requests to the API server in one aiohttp session, and retries them where this is safe.
 
-These requests are retried, always before a deadline:
+Bodies are bytes, and errors are `ApiError`. These requests are retried until a deadline:
 
 | failure                                  | reads, repeatable writes | other writes |
 |------------------------------------------|--------------------------|--------------|
 | connection refused: nothing was sent     | yes                      | yes          |
-| 429: the server did not process it       | yes, after `Retry-After` | the same     |
+| 429: the server did not process it       | yes, after `Retry-After` | yes          |
 | 401, once, with fresh credentials        | yes                      | yes          |
 | 5xx, connection cut, no answer in time   | yes                      | no           |
 | an answer that is too long               | no                       | no           |
 
-A write is repeatable if a second run changes nothing that the first did not. These are server-side apply, and a
-delete that names the UID. A create may have made an object with an unknown name, and a replace may have changed
-the resource version. After a failed create or replace, the caller must read the object first.
+A write is repeatable if running it twice has the effect of running it once. Repeatable writes are a server-side
+apply, and a delete with a UID. A create is not repeatable, because the first attempt may have created an object
+with an unknown name. A replace is not repeatable, because the first attempt may have changed the resource
+version. After a failed create or replace, the caller must read the object before another attempt.
 
-aiohttp opens, keeps and checks the connections. Its features for web pages are off: cookies, redirects,
-decompression, retries.
+aiohttp opens, keeps and checks the connections. Its cookies, redirects, decompression and retries are off.
 """
 
 import asyncio
 import io
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -34,25 +35,26 @@ from dradriver.kube.backoff import Backoff
 from dradriver.kube.config.connection import Connection
 from dradriver.kube.errors import ApiError, TooLong, TooManyRequests, Unauthorized, Unavailable, error_from
 from dradriver.kube.http.answer import read_body
-from dradriver.kube.http.network_errors import failed_handshake, may_have_arrived, words
+from dradriver.kube.http.network_errors import describe_failure, is_tls_failure, may_have_arrived
 from dradriver.kube.http.request import Request, TooLongError
 from dradriver.kube.http.session import open_session
 
 __all__ = ["Transport"]
 
 _CONNECT_SECONDS: Final = 5.0
+_SHORTEST_ATTEMPT: Final = 0.1
 _CLOSE_SECONDS: Final = 1.0
 _MAX_RETRY_AFTER: Final = 30.0
-_LONGEST_ERROR: Final = 2**20
+_MAX_ERROR_BYTES: Final = 2**20
 _LARGE_BODY: Final = 2**20
-"""Size in bytes from which a body is passed as a file, so that aiohttp sends it in parts."""
+"""Size in bytes from which a body is passed to aiohttp as a file. aiohttp sends a file in parts."""
 
 
 class Transport:
-    """The session with one API server. Create it inside a running loop, and close it when done.
+    """The session with one API server. It must be created inside a running event loop and closed by the caller.
 
     Attributes:
-        user_agent: the name that the session sends.
+        user_agent: the value of the `User-Agent` header.
 
     Raises:
         DraError: the address of the server or its proxy is not usable.
@@ -70,64 +72,72 @@ class Transport:
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
 
     async def close(self) -> None:
-        """Close all connections. Running watches end with `Unavailable`."""
+        """Close all connections. Running watches raise `Unavailable`."""
         for answer in list(self._answers):
             answer.close()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._session.close()
         except TimeoutError:
-            pass  # a peer that no longer reads must not delay the close
+            pass  # a server that no longer reads must not delay the close
 
-    async def request(self, request: Request) -> bytes:
-        """Send a request, with retries as in the table above, and return the answer's body.
+    async def request(self, request: Request, limit: Callable[[], float] | None = None) -> bytes:
+        """Send a request and return the answer's body. The table of this module lists the retries.
+
+        Args:
+            request: the request.
+            limit: called before each attempt. It returns the maximum seconds of the attempt, or raises. None:
+                only the time for all attempts is limited.
 
         Raises:
-            ApiError: the last answer, if it was not a success.
+            ApiError: the last attempt failed.
         """
         deadline = time.monotonic() + self._timeout
         backoff = Backoff(0.05, 2.0)
-        renewed = False
+        has_new_credentials = False
         while True:
+            seconds, attempt = max(deadline - time.monotonic(), _SHORTEST_ATTEMPT), request
+            if limit is not None:
+                seconds = min(seconds, limit())
+                attempt = _limit_on_server(request, seconds)
             try:
-                return await self._once(request, deadline - time.monotonic())
+                return await self._send_once(attempt, seconds)
             except Unauthorized:
-                if renewed:
+                if has_new_credentials:
                     raise
-                renewed = True
+                has_new_credentials = True
             except ApiError as error:
                 wait = _retry_wait(request, error, backoff)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise
                 await asyncio.sleep(wait)
 
-    async def _once(self, request: Request, seconds: float) -> bytes:
-        seconds = max(seconds, 0.1)
+    async def _send_once(self, request: Request, seconds: float) -> bytes:
         timeout = ClientTimeout(connect=min(seconds, _CONNECT_SECONDS))
         try:
             async with (
                 asyncio.timeout(seconds),
                 self._open(request, timeout, {"Accept-Encoding": "gzip"}) as answer,
             ):
-                return await read_body(answer, request.longest)
+                return await read_body(answer, request.max_bytes)
         except TimeoutError as error:
             raise self._failure(request, error) from error
 
     @asynccontextmanager
-    async def stream(self, request: Request, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send a request once and yield the chunks of the answer as they arrive (a watch).
 
         Args:
             request: the request.
-            silence: seconds without a byte after which the connection counts as dead.
+            idle_seconds: maximum seconds without a byte. After them the connection counts as dead.
 
         Raises:
-            ApiError: the server refused, or the connection broke later.
+            ApiError: the server rejected the request, or the connection broke later.
         """
-        timeout = ClientTimeout(connect=min(silence, _CONNECT_SECONDS), sock_read=silence)
+        timeout = ClientTimeout(connect=min(idle_seconds, _CONNECT_SECONDS), sock_read=idle_seconds)
         async with AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout(silence):
+                async with asyncio.timeout(idle_seconds):
                     answer = await stack.enter_async_context(self._open(request, timeout, {}))
             except TimeoutError as error:
                 raise self._failure(request, error) from error
@@ -137,9 +147,9 @@ class Transport:
     async def _open(
         self, request: Request, timeout: ClientTimeout, headers: Mapping[str, str]
     ) -> AsyncGenerator[ClientResponse, None]:
-        """Yield the answer after checking its status. Every failure of the connection is `Unavailable`.
+        """Check the status of the answer and yield the answer. A failed connection raises `Unavailable`.
 
-        The caller limits the time of the whole answer.
+        The caller must limit the time for the whole answer.
         """
         try:
             answer = await self._send(request, timeout, headers)
@@ -148,9 +158,9 @@ class Transport:
                 if answer.status == 401:
                     self._connection.credentials.expire()
                 if not 200 <= answer.status < 300:
-                    body = await _beginning(answer)
-                    again = answer.headers.get("Retry-After", "")
-                    raise error_from(answer.status, body, str(request), again)
+                    body = await _read_error_body(answer)
+                    retry_after = answer.headers.get("Retry-After", "")
+                    raise error_from(answer.status, body, str(request), retry_after)
                 yield answer
             finally:
                 self._answers.discard(answer)
@@ -171,9 +181,7 @@ class Transport:
             all_headers["Authorization"] = authorization
         for name, value in all_headers.items():
             if not value.isprintable():
-                raise DraError(
-                    f"{self._connection.source}: the header {name} holds characters that can't be sent"
-                )
+                raise DraError(f"{self._connection.source}: header {name}: contains unprintable characters")
         url = f"{self._connection.server}{request.path}{'?' if query else ''}{query}"
         large = request.body is not None and len(request.body) >= _LARGE_BODY
         return await self._session.request(
@@ -187,25 +195,35 @@ class Transport:
         )
 
     def _failure(self, request: Request, error: Exception) -> ApiError:
-        if failed_handshake(error):
-            # A retry can't repair a certificate, so this is not `Unavailable`.
+        if is_tls_failure(error):
+            # The error is not `Unavailable`, because a retry can't repair a certificate.
             at = f"{self._connection.server} ({self._connection.source})"
-            return ApiError(f"{request} at {at}: {words(error)}")
-        unavailable = Unavailable(f"{request} at {self._connection.server}: {words(error)}")
+            return ApiError(f"{request} at {at}: {describe_failure(error)}")
+        unavailable = Unavailable(f"{request} at {self._connection.server}: {describe_failure(error)}")
         unavailable.sent = may_have_arrived(error)
         return unavailable
 
 
-async def _beginning(answer: ClientResponse) -> bytes:
-    """Return the body of an error, or a remark if it is too long."""
+def _limit_on_server(request: Request, seconds: float) -> Request:
+    """Return a request that the server gives up after this time, so that it does not store a write later.
+
+    Source: `WithRequestDeadline` of `k8s.io/apiserver/pkg/endpoints/filters`. The server counts the time from
+    the arrival of the request.
+    """
+    milliseconds = max(1, int(seconds * 1000))  # 0 would be the server's default
+    return replace(request, query={**request.query, "timeout": f"{milliseconds}ms"})
+
+
+async def _read_error_body(answer: ClientResponse) -> bytes:
+    """Return the body of an error answer, or a message if the body is too long."""
     try:
-        return await read_body(answer, _LONGEST_ERROR)
+        return await read_body(answer, _MAX_ERROR_BYTES)
     except TooLongError as error:
         return str(error).encode()
 
 
 def _retry_wait(request: Request, error: ApiError, backoff: Backoff) -> float | None:
-    """Return the seconds to wait before the retry of a request, or None if it must not be retried."""
+    """Return the seconds to wait before a retry; None if the request must not be retried."""
     match error:
         case TooLong():
             return None

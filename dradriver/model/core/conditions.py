@@ -1,4 +1,4 @@
-"""A list of conditions as a value (`[]metav1.Condition`, a map by type)."""
+"""Reads and changes lists of conditions (`[]metav1.Condition`), in which each type occurs once."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,19 +15,19 @@ MAX_CONDITIONS: Final = 8
 
 
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:
-    """Return whether the condition of that type is True."""
+    """Return whether the condition of type `kind` is True."""
     return any(each.type == kind and each.status == "True" for each in conditions)
 
 
 def put(conditions: Sequence[Condition], new: Condition, now: datetime) -> list[Condition]:
-    """Return the list with the condition, in the place of the one with its type.
+    """Return the list with `new` added. Any existing condition of the same type is replaced.
 
-    The time of the last transition is kept if the status does not change.
+    If the existing condition has the same status, its `last_transition_time` is kept.
     """
-    before = next((each for each in conditions if each.type == new.type), None)
-    same = before is not None and before.status == new.status
-    since = before.last_transition_time if before is not None and same else now
-    stamped = replace(new, last_transition_time=since or now)
-    if before is None:
-        return [*conditions, stamped]
-    return [stamped if each.type == new.type else each for each in conditions]
+    current = next((each for each in conditions if each.type == new.type), None)
+    is_unchanged = current is not None and current.status == new.status
+    transition_time = current.last_transition_time if current is not None and is_unchanged else now
+    updated = replace(new, last_transition_time=transition_time or now)
+    if current is None:
+        return [*conditions, updated]
+    return [updated if each.type == new.type else each for each in conditions]

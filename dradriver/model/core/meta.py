@@ -8,7 +8,7 @@ __all__ = ["Condition", "ObjectMeta", "ObjectReference", "OwnerReference"]
 
 
 class OwnerReference(Value, frozen=True, kw_only=True):
-    """An object whose deletion deletes this one (`metav1.OwnerReference`)."""
+    """A reference to an owner. If the owner is deleted, the object is deleted too (`metav1.OwnerReference`)."""
 
     api_version: str
     kind: str
@@ -37,12 +37,12 @@ class ObjectMeta(Value, frozen=True, kw_only=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """Return the owner that manages this object, if any."""
+        """Return the owner that is the object's controller, if any."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class ObjectReference(Value, frozen=True, kw_only=True):
-    """`v1.ObjectReference`: the object of an Event."""
+    """`v1.ObjectReference`: the object that an Event is about."""
 
     api_version: str = ""
     kind: str = ""
@@ -55,12 +55,12 @@ class Condition(Value, frozen=True, kw_only=True, omit_defaults=False):
     """`metav1.Condition`: one named observation with its status.
 
     Attributes:
-        type: the condition's name.
+        type: the type, which names the condition.
         status: `True`, `False` or `Unknown`.
         reason: a CamelCase word for programs.
         message: a sentence for users.
-        last_transition_time: time of the last change of `status`.
-        observed_generation: the generation at which it was observed.
+        last_transition_time: time at which `status` last changed.
+        observed_generation: the generation of the object at which the condition was observed.
     """
 
     type: str

@@ -1,10 +1,10 @@
-"""Node selectors and what they match (`v1.NodeSelector`)."""
+"""Node selectors, and the rules by which they match nodes (`v1.NodeSelector`)."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from dradriver.model.encoding.codec import Value
-from dradriver.model.encoding.plain_input import tuples
+from dradriver.model.encoding.plain_input import convert_to_tuples
 
 __all__ = ["NodeSelector", "NodeSelectorRequirement", "NodeSelectorTerm"]
 
@@ -17,7 +17,7 @@ class NodeSelectorRequirement(Value, frozen=True):
     values: tuple[str, ...] = ()
 
     if TYPE_CHECKING:
-        # msgspec builds __init__ from the fields; __post_init__ accepts any iterable.
+        # msgspec builds an __init__ with the types of the fields, but __post_init__ accepts any iterable.
         def __init__(
             self,
             key: str,
@@ -29,9 +29,9 @@ class NodeSelectorRequirement(Value, frozen=True):
         """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is not a list; the message names it.
+            TypeError: a field is not a list. The message names the field.
         """
-        tuples(f"node selector requirement {self.key!r}", self, ("values",))
+        convert_to_tuples(f"node selector requirement {self.key!r}", self, ("values",))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels (or fields) of a node meet the requirement."""
@@ -57,7 +57,7 @@ class NodeSelectorRequirement(Value, frozen=True):
 
 
 class NodeSelectorTerm(Value, frozen=True, kw_only=True):
-    """Requirements that must all hold; an empty term matches no node."""
+    """A list of requirements. A node must meet all of them. An empty term matches no node."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
@@ -75,12 +75,12 @@ class NodeSelectorTerm(Value, frozen=True, kw_only=True):
         """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is not a list; the message names it.
+            TypeError: a field is not a list. The message names the field.
         """
-        tuples("node selector term", self, ("match_expressions", "match_fields"))
+        convert_to_tuples("node selector term", self, ("match_expressions", "match_fields"))
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Return whether the node with that name and labels meets every requirement."""
+        """Return whether the node with this name and these labels meets every requirement."""
         if not self.match_expressions and not self.match_fields:
             return False
         fields = {"metadata.name": name}
@@ -90,7 +90,7 @@ class NodeSelectorTerm(Value, frozen=True, kw_only=True):
 
 
 class NodeSelector(Value, frozen=True):
-    """A list of terms; at least one must match."""
+    """A list of terms. A node is selected if at least one term matches."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
@@ -102,18 +102,30 @@ class NodeSelector(Value, frozen=True):
         """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is not a list; the message names it.
+            TypeError: a field is not a list. The message names the field.
         """
-        tuples("node selector", self, ("node_selector_terms",))
+        convert_to_tuples("node selector", self, ("node_selector_terms",))
 
     @classmethod
     def for_node(cls, name: str) -> "NodeSelector":
-        """Return a selector of exactly one node.
+        """Return a selector that matches exactly one node.
 
-        It has the only form that Kubernetes' status authorization accepts.
+        The selector has the only form that Kubernetes' status authorization accepts.
         """
-        return cls([NodeSelectorTerm(match_fields=[NodeSelectorRequirement("metadata.name", "In", [name])])])
+        # Tuples need no conversion.
+        requirement = NodeSelectorRequirement("metadata.name", "In", (name,))
+        return cls((NodeSelectorTerm(match_fields=(requirement,)),))
+
+    @property
+    def only_node(self) -> str:
+        """Return the node that is selected, if the selector has the form of `for_node`; otherwise empty."""
+        terms = self.node_selector_terms
+        if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
+            return ""
+        field = terms[0].match_fields[0]
+        exact = (field.key, field.operator, len(field.values)) == ("metadata.name", "In", 1)
+        return field.values[0] if exact else ""
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Return whether the node with that name and labels is selected."""
+        """Return whether the node with this name and these labels is selected."""
         return any(term.matches(name, labels) for term in self.node_selector_terms)

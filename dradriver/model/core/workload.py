@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from dradriver.model.core.meta import Condition, ObjectMeta
 from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement
@@ -35,8 +35,11 @@ __all__ = [
 ]
 
 
+_OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+
+
 class ResourceClaimUse(Value, frozen=True):
-    """The use of one of the pod's claims, or of one request of it, by a container."""
+    """A container's use of one of the pod's claims, or of one request of the claim."""
 
     name: str
     request: str = ""
@@ -71,7 +74,7 @@ class Container(Value, frozen=True, kw_only=True):
 
 
 class PodClaim(Value, frozen=True, kw_only=True):
-    """A claim of a pod: an existing one, or one made from a template."""
+    """A claim of a pod: an existing ResourceClaim, or a claim that is created from a template."""
 
     name: str
     resource_claim_name: str = ""
@@ -79,25 +82,25 @@ class PodClaim(Value, frozen=True, kw_only=True):
 
 
 class NodeAffinity(Value, frozen=True, kw_only=True):
-    """The nodes on which a pod may run, the required part of `v1.NodeAffinity`."""
+    """The nodes on which a pod may run: the required part of `v1.NodeAffinity`."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
 class LabelSelector(Value, frozen=True, kw_only=True):
-    """Labels that an object must have; an empty selector selects everything."""
+    """Labels that an object must have. An empty selector selects every object."""
 
     match_labels: dict[str, str] = {}
     match_expressions: list[NodeSelectorRequirement] = []
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether an object with these labels is selected."""
-        given = all(labels.get(key) == value for key, value in self.match_labels.items())
-        return given and all(requirement.matches(labels) for requirement in self.match_expressions)
+        has_labels = all(labels.get(key) == value for key, value in self.match_labels.items())
+        return has_labels and all(requirement.matches(labels) for requirement in self.match_expressions)
 
 
 class PodAffinityTerm(Value, frozen=True, kw_only=True):
-    """Selected pods, and the topology: nodes with equal values of the label `topology_key` are near."""
+    """A selection of pods, and a node label: nodes with equal values of `topology_key` are one topology."""
 
     label_selector: LabelSelector | None = None
     topology_key: str = ""
@@ -105,20 +108,22 @@ class PodAffinityTerm(Value, frozen=True, kw_only=True):
     namespace_selector: LabelSelector | None = None
 
     def selects(self, pod: "Pod", namespace: str) -> bool:
-        """Return whether the term, in a pod of that namespace, selects this pod.
+        """Return whether the term of a pod in `namespace` selects `pod`.
 
-        Namespace objects are not read, so a `namespace_selector` selects every namespace.
+        A `namespace_selector` selects every namespace, because Namespace objects are not read.
         """
-        somewhere = self.namespace_selector is not None or pod.metadata.namespace in (
+        is_in_namespace = self.namespace_selector is not None or pod.metadata.namespace in (
             self.namespaces or [namespace]
         )
         return (
-            somewhere and self.label_selector is not None and self.label_selector.matches(pod.metadata.labels)
+            is_in_namespace
+            and self.label_selector is not None
+            and self.label_selector.matches(pod.metadata.labels)
         )
 
 
 class PodAntiAffinity(Value, frozen=True, kw_only=True):
-    """The pods that must not run in the same topology, the required part of `v1.PodAntiAffinity`."""
+    """The pods that must not run in the same topology: the required part of `v1.PodAntiAffinity`."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
 
@@ -131,7 +136,7 @@ class Affinity(Value, frozen=True, kw_only=True):
 
 
 class NodeTaint(Value, frozen=True, kw_only=True):
-    """A mark on a node that keeps pods away."""
+    """A mark on a node. It keeps away pods that do not tolerate it."""
 
     key: str
     value: str = ""
@@ -139,7 +144,7 @@ class NodeTaint(Value, frozen=True, kw_only=True):
 
 
 class Toleration(Value, frozen=True, kw_only=True):
-    """The toleration of a node taint by a pod. An empty key or effect matches any."""
+    """A pod's toleration of node taints. An empty key or effect matches every key or effect."""
 
     key: str = ""
     operator: str = "Equal"
@@ -147,7 +152,7 @@ class Toleration(Value, frozen=True, kw_only=True):
     effect: str = ""
 
     def tolerates(self, taint: NodeTaint) -> bool:
-        """Return whether the pod tolerates the taint."""
+        """Return whether the toleration tolerates the taint."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -170,10 +175,11 @@ class PodSpec(Value, frozen=True, kw_only=True):
     termination_grace_period_seconds: int | None = None
     scheduling_gates: list[dict[str, str]] = []
     priority: int | None = None
+    preemption_policy: str = ""
 
 
 class PodClaimStatus(Value, frozen=True, kw_only=True):
-    """The claim that was created for a pod's template; without a name, no claim was needed."""
+    """The claim that was created from a template for a pod. If it has no name, no claim was needed."""
 
     name: str
     resource_claim_name: str | None = None
@@ -190,7 +196,7 @@ class PodCondition(Value, frozen=True, kw_only=True):
 
 
 class RequestMapping(Value, frozen=True, kw_only=True):
-    """The request of the claim that represents an extended resource of a container (KEP-5004)."""
+    """The request that represents an extended resource of a container in the special claim (KEP-5004)."""
 
     container_name: str
     resource_name: str
@@ -198,7 +204,7 @@ class RequestMapping(Value, frozen=True, kw_only=True):
 
 
 class ExtendedResourceClaim(Value, frozen=True, kw_only=True):
-    """The claim that a scheduler created for a pod's extended resources (`extendedResourceClaimStatus`)."""
+    """The special claim of a pod and its requests (`extendedResourceClaimStatus`)."""
 
     resource_claim_name: str
     request_mappings: list[RequestMapping] = []
@@ -208,6 +214,7 @@ class PodStatus(Value, frozen=True, kw_only=True):
     """The status of a pod."""
 
     phase: str = ""
+    start_time: datetime | None = None
     conditions: list[PodCondition] = []
     reason: str = ""
     message: str = ""
@@ -238,13 +245,18 @@ class Pod(Value, frozen=True, kw_only=True):
         return self.status.phase in {"Succeeded", "Failed"}
 
     @property
-    def kept_apart_from(self) -> list[PodAffinityTerm]:
+    def priority(self) -> int:
+        """Return the pod's priority; 0 if it has none (`corev1helpers.PodPriority`)."""
+        return self.spec.priority or 0
+
+    @property
+    def required_anti_affinity(self) -> list[PodAffinityTerm]:
         """Return the terms for pods that must not run in the same topology as this pod."""
-        apart = self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
-        return apart.required_during_scheduling_ignored_during_execution if apart else []
+        anti_affinity = self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
+        return anti_affinity.required_during_scheduling_ignored_during_execution if anti_affinity else []
 
     def claim_name(self, claim: PodClaim) -> str | None:
-        """Return the name of the ResourceClaim of one of the pod's claims; None while it is unknown."""
+        """Return the name of the ResourceClaim for one of the pod's claims; None while the name is unknown."""
         if claim.resource_claim_name:
             return claim.resource_claim_name
         statuses = self.status.resource_claim_statuses
@@ -276,3 +288,13 @@ class Node(Value, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+    @property
+    def boot_id(self) -> str:
+        """Return the boot ID that the kubelet reported when it last started; empty if it is unknown."""
+        return str(self.status.node_info.get("bootID", ""))
+
+    @property
+    def is_out_of_service(self) -> bool:
+        """Return whether an administrator has declared that the machine is shut down, and uses no device."""
+        return any(taint.key == _OUT_OF_SERVICE for taint in self.spec.taints)

@@ -1,11 +1,12 @@
-"""Converts JSON and YAML builtins to values and back, and writes JSON like Go's encoder.
+"""Converts JSON and decoded YAML to values and back, and writes JSON like Go's encoder.
 
-The API server compares `spec` and `status.allocation` byte for byte inside opaque parameters. So every body
-that this project writes passes through `canonical()`. Opaque parameters from others stay unchanged raw bytes.
+In `spec` and `status.allocation`, the API server compares opaque parameters byte for byte. So every body that
+this project writes is encoded by `canonical()`. The bytes of opaque parameters that other clients wrote stay
+unchanged.
 """
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, TypeVar, cast
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 class Value(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Base of all values with a JSON form: frozen, camelCase, defaults left out."""
+    """Base class of all values with a JSON form: frozen, field names in camelCase, default values omitted."""
 
 
 def _decode_hook(wanted: type, raw: object) -> object:
@@ -37,7 +38,7 @@ def _encode_hook(value: object) -> object:
     raise NotImplementedError(type(value))
 
 
-@cache  # a handful of types
+@cache  # there are only a few types
 def _decoder(wanted: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(wanted, dec_hook=_decode_hook)
 
@@ -46,15 +47,15 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_hook, order="sorted")
 
 
 def decode(wanted: type[T], data: bytes | str, subject: str = "") -> T:
-    """Return the value of type `wanted` in a JSON text. Unknown fields are ignored.
+    """Decode a JSON text to a value of type `wanted`. Unknown fields are ignored.
 
     Args:
-        wanted: the type.
+        wanted: the type of the result.
         data: the JSON text.
-        subject: name of the object, at the start of an error message.
+        subject: name of the object. Error messages start with it.
 
     Raises:
-        InvalidObjectError: the text is not JSON or does not fit; the problem names the field.
+        InvalidObjectError: the text is not JSON or does not fit the type. The problem names the field.
     """
     decoder = _decoder(cast(Hashable, wanted))
     try:
@@ -71,17 +72,17 @@ def decode(wanted: type[T], data: bytes | str, subject: str = "") -> T:
         raise InvalidObjectError(subject or wanted.__name__, [Problem("", "is not UTF-8")]) from None
 
 
-_OPAQUE: Final = frozenset({"parameters", "data"})  # these keep their bytes
+_OPAQUE: Final = frozenset({"parameters", "data"})  # the bytes of these fields stay unchanged
 
 
 def _without_nulls(data: bytes | str | msgspec.Raw) -> msgspec.Raw:
-    """Return the same JSON without the members of objects that are null."""
+    """Return the JSON text without those members of objects whose value is null."""
     first = (data.encode() if isinstance(data, str) else bytes(data)).lstrip()[:1]
     if first == b"{":
         members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         kept = {key: value for key, value in members.items() if bytes(value).strip() != b"null"}
-        small = {key: value if key in _OPAQUE else _without_nulls(value) for key, value in kept.items()}
-        return msgspec.Raw(msgspec.json.encode(small))
+        converted = {key: value if key in _OPAQUE else _without_nulls(value) for key, value in kept.items()}
+        return msgspec.Raw(msgspec.json.encode(converted))
     if first == b"[":
         items = msgspec.json.decode(data, type=list[msgspec.Raw])
         return msgspec.Raw(msgspec.json.encode([_without_nulls(item) for item in items]))
@@ -89,18 +90,18 @@ def _without_nulls(data: bytes | str | msgspec.Raw) -> msgspec.Raw:
 
 
 def from_builtins(wanted: type[T], data: object, subject: str = "") -> T:
-    """Return the same as `decode`, for the result of a YAML reader."""
+    """Convert the result of a YAML reader to a value, as `decode` does for JSON."""
     return decode(wanted, _encoder.encode(data), subject)
 
 
 def _problem(error: msgspec.DecodeError) -> Problem:
     # The message of msgspec is "Expected `str`, got `int` - at `$.spec.devices[0].name`".
-    rule, _, place = str(error).partition(" - at `")
-    return Problem(place.rstrip("`").removeprefix("key in ").removeprefix("$").removeprefix("."), rule)
+    rule, _, path = str(error).partition(" - at `")
+    return Problem(path.rstrip("`").removeprefix("key in ").removeprefix("$").removeprefix("."), rule)
 
 
 def encode(value: object) -> bytes:
-    """Return the value as JSON. Equal values give equal texts."""
+    """Return the value as JSON. Equal values have equal JSON texts."""
     return _encoder.encode(value)
 
 
@@ -110,10 +111,10 @@ def builtins(value: object) -> Any:  # noqa: ANN401 - JSON is what it is
 
 
 def canonical(value: object) -> bytes:
-    """Return the JSON text of Go's encoder: compact, keys sorted, `<>&` escaped, Go's number format."""
-    text = _encoder.encode(_with_go_numbers(builtins(value)))
+    """Return the JSON text that Go's encoder writes: compact, sorted keys, `<>&` escaped, Go's numbers."""
+    text = _encoder.encode(_go_decoder.decode(_encoder.encode(value)))
     for character, escape in _GO_ESCAPES:
-        # These characters occur in JSON only inside strings, so a plain replacement is exact.
+        # In JSON these characters occur only inside strings, so they can simply be replaced.
         text = text.replace(character, escape)
     return text
 
@@ -127,26 +128,16 @@ _GO_ESCAPES = (
 )
 
 
-def _with_go_numbers(data: object) -> object:
-    if isinstance(data, Mapping):
-        return {key: _with_go_numbers(item) for key, item in data.items()}
-    if isinstance(data, list):
-        return [_with_go_numbers(item) for item in data]
-    if isinstance(data, float):
-        return msgspec.Raw(_go_float(data).encode())
-    return data
-
-
 def _go_float(number: float) -> str:
-    """Return a float64 as encoding/json prints it: plain from 1e-6 up to 1e21, else with an exponent."""
+    """Return a float64 as encoding/json prints it: with an exponent if it is below 1e-6, or 1e21 or more."""
     if number == 0:
         return "-0" if math.copysign(1, number) < 0 else "0"
     mantissa, _, exponent_text = f"{number!r}".partition("e")
     sign = "-" if mantissa.startswith("-") else ""
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    digits = (whole + fraction).lstrip("0")
-    leading_zeros = len(whole + fraction) - len(digits)
-    point = len(whole) - leading_zeros + int(exponent_text or 0)  # value = 0.digits * 10**point
+    integer, _, fraction = mantissa.lstrip("-").partition(".")
+    digits = (integer + fraction).lstrip("0")
+    leading_zeros = len(integer + fraction) - len(digits)
+    point = len(integer) - leading_zeros + int(exponent_text or 0)  # value = 0.digits * 10**point
     digits = digits.rstrip("0")
     if 1e-6 <= abs(number) < 1e21:
         if point <= 0:
@@ -156,10 +147,14 @@ def _go_float(number: float) -> str:
         return f"{sign}{digits[:point]}.{digits[point:]}"
     exponent = point - 1
     tail = f".{digits[1:]}" if len(digits) > 1 else ""
-    # Go writes e-07 as e-7 and e+21 as e+21.
+    # Go writes e-7 instead of e-07, but e+21 with the sign.
     return f"{sign}{digits[0]}{tail}e{'-' if exponent < 0 else '+'}{abs(exponent)}"
 
 
+_go_decoder: Final = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(_go_float(float(text)).encode()))
+"""Decodes plain values, in which floats are texts as Go prints them."""
+
+
 def rfc3339(moment: datetime) -> str:
-    """Return a moment as `metav1.Time` prints it: UTC, whole seconds."""
+    """Return a time as `metav1.Time` prints it: in UTC, with whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

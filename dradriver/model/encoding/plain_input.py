@@ -1,10 +1,11 @@
-"""Converts plain Python arguments of constructors into the tuples and mappings that values keep.
+"""Converts plain Python arguments of constructors to the tuples and mappings that values contain.
 
-An argument that does not fit raises an error that names the object and the field. The constructor raises it, on
-the author's own line. A decoder would find it only later, in other code.
+If an argument has a wrong type, the constructor raises an error that names the object and the field. So the
+traceback shows the line of the author's code that contains the mistake. Without this check, the mistake would
+only be detected later, in other code.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -12,17 +13,17 @@ from msgspec.structs import force_setattr
 
 from dradriver.model.quantity import InvalidQuantityError
 
-__all__ = ["as_mapping", "as_tuple", "at_field", "misfit", "tuples"]
+__all__ = ["as_tuple", "convert_to_tuples", "convert_values", "format_field_error", "wrap_field_error"]
 
 T = TypeVar("T")
-K = TypeVar("K")
+
 V = TypeVar("V")
 
 
 def as_tuple(given: Iterable[T]) -> tuple[T, ...]:
-    """Return the items of any iterable except a text or a mapping.
+    """Return the items of an iterable as a tuple. Reject texts and mappings.
 
-    A text is never split into letters.
+    Without this check, a text would be split into characters.
 
     Raises:
         TypeError: the argument is a text, a mapping or not iterable.
@@ -30,55 +31,70 @@ def as_tuple(given: Iterable[T]) -> tuple[T, ...]:
     if isinstance(given, tuple):
         return given
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise TypeError(f"a list is wanted, not {type(given).__name__}")
+        raise TypeError(f"must be a list, not {type(given).__name__}")
     return tuple(given)
 
 
-def as_mapping(given: Mapping[K, V]) -> Mapping[K, V]:
-    """Return the mapping itself.
+def convert_values(given: Mapping[str, V], convert: Callable[[V], T]) -> dict[str, T]:
+    """Return a mapping with converted values.
+
+    Args:
+        given: the mapping.
+        convert: converts one value. If it raises a TypeError or InvalidQuantityError, the key is added to the
+            message.
 
     Raises:
         TypeError: the argument is not a mapping.
     """
     if not isinstance(given, Mapping):
-        raise TypeError(f"a mapping is wanted, not {type(given).__name__}")
-    return given
+        raise TypeError(f"must be a mapping, not {type(given).__name__}")
+    converted = {}
+    for key, value in given.items():
+        try:
+            converted[key] = convert(value)
+        except (TypeError, InvalidQuantityError) as error:
+            raise type(error)(f"[{key!r}]: {error}") from None
+    return converted
 
 
-def at_field(field: str, error: Exception) -> str:
-    """Return the error's message after the field.
+def format_field_error(field: str, error: Exception) -> str:
+    """Return the name of the field, followed by the error's message.
 
-    A message may continue the field: `attributes` and `['x']: ...`.
+    A message that starts with an index follows the name directly: the field `attributes` and the message
+    `['x']: is wrong` give `attributes['x']: is wrong`. Otherwise a colon separates them: `pool: is wrong`.
     """
     text = str(error)
     return f"{field}{text}" if text.startswith("[") else f"{field}: {text}"
 
 
-def misfit(owner: str, field: str, error: TypeError | ValueError) -> TypeError | InvalidQuantityError:
-    """Return the error to raise instead of `error`; it names the object and the field.
+def wrap_field_error(owner: str, field: str, error: TypeError | ValueError) -> TypeError | InvalidQuantityError:
+    """Return the error to raise instead of `error`. It also names the object and the field.
 
     Args:
         owner: the object, such as `device 'gpu-0'`.
-        field: the field, as the author writes it.
-        error: the problem of its value.
+        field: the name of the field as the author writes it.
+        error: the error about the field's value.
     """
     kind = InvalidQuantityError if isinstance(error, InvalidQuantityError) else TypeError
-    return kind(f"{owner}: {at_field(field, error)}")
+    return kind(f"{owner}: {format_field_error(field, error)}")
 
 
-def tuples(owner: str, value: msgspec.Struct, fields: Iterable[str]) -> None:
-    """Turn fields of a value under construction into tuples.
+def convert_to_tuples(owner: str, value: msgspec.Struct, fields: Iterable[str]) -> None:
+    """Turn fields of a value into tuples. A constructor calls this.
 
     Args:
         owner: the object, for messages.
         value: the value.
-        fields: its fields that hold lists.
+        fields: the names of the fields that contain lists.
 
     Raises:
-        TypeError: a field is not a list; the message names object and field.
+        TypeError: a field is not a list. The message names object and field.
     """
     for field in fields:
+        given = getattr(value, field)
+        if isinstance(given, tuple):
+            continue
         try:
-            force_setattr(value, field, as_tuple(getattr(value, field)))
+            force_setattr(value, field, as_tuple(given))
         except TypeError as error:
-            raise misfit(owner, field, error) from None
+            raise wrap_field_error(owner, field, error) from None

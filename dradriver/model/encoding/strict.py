@@ -1,7 +1,7 @@
 """Finds the fields of a JSON object that a type does not have.
 
-Values ignore unknown fields, as a client must: a newer server may send more. Input of users is checked with
-this function, so that a misspelled field is an error and is not ignored.
+Decoding a value ignores unknown fields, because a newer server may send additional fields. Input of users must
+also be checked with `unknown_fields`, so that a misspelled field is an error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ def _walk_struct(info: msgspec.inspect.StructType, data: Mapping[str, object], p
 
 
 def _excluded_by_tag(option: msgspec.inspect.Type, data: object) -> bool:
-    """Return whether a union's option is a struct with a different tag than the data."""
+    """Return whether an option of a union is a struct whose tag differs from the tag in the data."""
     if not (isinstance(option, msgspec.inspect.StructType) and isinstance(data, Mapping)):
         return False
     return option.tag_field is not None and bool(data.get(option.tag_field) != option.tag)

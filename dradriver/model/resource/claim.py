@@ -1,6 +1,6 @@
 """ResourceClaim, its requests and its allocation (`resource.k8s.io/v1`)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -9,12 +9,13 @@ import msgspec
 from dradriver.model.core.meta import Condition, ObjectMeta
 from dradriver.model.core.node_selector import NodeSelector
 from dradriver.model.encoding.codec import Value
-from dradriver.model.encoding.plain_input import tuples
+from dradriver.model.encoding.plain_input import convert_to_tuples
 from dradriver.model.names import base_request
 from dradriver.model.quantity import Quantity
 
 __all__ = [
     "CLAIM_FINALIZER",
+    "DEVICE_DATA_LIMIT",
     "EXTENDED_CLAIM_ANNOTATION",
     "MAX_RESERVED_FOR",
     "MAX_RESULTS",
@@ -48,17 +49,19 @@ __all__ = [
 
 MAX_RESULTS: Final = 32
 MAX_RESERVED_FOR: Final = 256
+DEVICE_DATA_LIMIT: Final = 10 * 1024
+"""Maximum size of `status.devices[].data`, in bytes (`AllocatedDeviceStatusDataMaxLength`)."""
 CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
-"""Annotation of a claim that a scheduler creates for a pod's extended resources (KEP-5004).
+"""Annotation of the claims that a scheduler creates for extended resources of pods (KEP-5004).
 
-Its value is `"true"`.
+The value of the annotation is `"true"`.
 """
 
 
 class DeviceId(NamedTuple):
-    """The name of a device in the whole cluster; `share_id` distinguishes shares of one device."""
+    """The name of a device in the cluster. `share_id` distinguishes the shares of one device."""
 
     driver: str
     pool: str
@@ -71,19 +74,19 @@ class DeviceId(NamedTuple):
 
 
 class CelSelector(Value, frozen=True):
-    """A CEL expression over a device."""
+    """A CEL expression about a device."""
 
     expression: str
 
 
 class DeviceSelector(Value, frozen=True):
-    """One condition on a device; all selectors of a request must hold."""
+    """One condition that a device must meet. A device must meet all selectors of a request."""
 
     cel: CelSelector | None = None
 
 
 class DeviceToleration(Value, frozen=True, kw_only=True):
-    """The toleration of a device taint by a request."""
+    """A request's toleration of device taints."""
 
     key: str = ""
     operator: Literal["Exists", "Equal"] = "Equal"
@@ -93,13 +96,13 @@ class DeviceToleration(Value, frozen=True, kw_only=True):
 
 
 class CapacityRequirements(Value, frozen=True):
-    """The amounts of a device's capacities that a request asks for (KEP-5075)."""
+    """The amounts that a request asks for, by capacity of the device (KEP-5075)."""
 
     requests: dict[str, Quantity] = {}
 
 
 class DerivedAttribute(Value, frozen=True):
-    """An attribute that a request computes for each device with CEL, for its constraints (KEP-6080)."""
+    """An attribute that a request computes for each device with CEL. Constraints compare it (KEP-6080)."""
 
     name: str
     expression: str
@@ -132,7 +135,7 @@ class ExactDeviceRequest(Value, frozen=True, kw_only=True):
 
 
 class DeviceRequest(Value, frozen=True):
-    """One request of a claim: `exactly` or `firstAvailable` is set."""
+    """One request of a claim. Either `exactly` or `firstAvailable` is set."""
 
     name: str
     exactly: ExactDeviceRequest | None = None
@@ -140,26 +143,26 @@ class DeviceRequest(Value, frozen=True):
 
 
 class DeviceConstraint(Value, frozen=True, kw_only=True):
-    """A rule over the devices of several requests; no requests means all requests of the claim."""
+    """A rule about the devices of several requests. If `requests` is empty, it covers all requests."""
 
     requests: list[str] = []
     match_attribute: str | None = None
     distinct_attribute: str | None = None
 
     def covers(self, request: str) -> bool:
-        """Return whether the rule covers this request (`gpu` covers its subrequest `gpu/large` too)."""
+        """Return whether the rule covers this request. `gpu` also covers the subrequest `gpu/large`."""
         return not self.requests or request in self.requests or base_request(request) in self.requests
 
 
 class OpaqueConfig(Value, frozen=True):
-    """Parameters for one driver; the bytes stay unchanged."""
+    """Parameters for one driver. Their bytes stay unchanged."""
 
     driver: str
     parameters: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class ClaimConfig(Value, frozen=True, kw_only=True):
-    """Configuration for some requests of a claim; no requests means all."""
+    """Configuration for some requests of a claim. If `requests` is empty, it applies to all requests."""
 
     requests: list[str] = []
     opaque: OpaqueConfig | None = None
@@ -194,16 +197,16 @@ class DeviceResult(Value, frozen=True, kw_only=True):
     consumed_capacity: dict[str, Quantity] = {}
     skip_node_operations: list[str] = []
     compatibility_groups: dict[str, list[str]] = {}
-    """The groups in force at the allocation, by counter set (KEP-5963); Kubernetes 1.37 drops this field."""
+    """The compatibility groups at the allocation, by counter set (KEP-5963). Kubernetes 1.37 drops them."""
 
     @property
     def id(self) -> DeviceId:
-        """Return the device's name in the whole cluster, with the share."""
+        """Return the name of the device in the cluster, including the share ID."""
         return DeviceId(self.driver, self.pool, self.device, self.share_id or "")
 
 
 class AllocationConfig(Value, frozen=True, kw_only=True):
-    """Configuration in force when the claim was allocated: classes first, then the claim."""
+    """One configuration that applied at the allocation. Those of classes come before those of the claim."""
 
     source: Literal["FromClass", "FromClaim"]
     requests: list[str] = []
@@ -222,7 +225,7 @@ class DeviceAllocation(Value, frozen=True, kw_only=True):
 
 
 class Allocation(Value, frozen=True, kw_only=True):
-    """The allocated devices of a claim, and the nodes on which it can be used (`AllocationResult`)."""
+    """The allocated devices of a claim, and the nodes on which the claim can be used (`AllocationResult`)."""
 
     devices: DeviceAllocation = DeviceAllocation()
     node_selector: NodeSelector | None = None
@@ -230,7 +233,7 @@ class Allocation(Value, frozen=True, kw_only=True):
 
 
 class ConsumerReference(Value, frozen=True, kw_only=True):
-    """A pod (or other object) that may use the claim now (`reservedFor`)."""
+    """A pod or other object that may use the claim now (`reservedFor`)."""
 
     resource: str
     name: str
@@ -239,14 +242,14 @@ class ConsumerReference(Value, frozen=True, kw_only=True):
 
 
 class NetworkData(Value, frozen=True, kw_only=True):
-    """The data of an allocated network interface that a driver reports (`NetworkDeviceData`)."""
+    """Data about an allocated network interface. A driver reports it (`NetworkDeviceData`)."""
 
     interface_name: str = ""
     ips: tuple[str, ...] = ()
     hardware_address: str = ""
 
     if TYPE_CHECKING:
-        # msgspec builds __init__ from the fields; __post_init__ accepts any iterable.
+        # msgspec builds an __init__ with the types of the fields, but __post_init__ accepts any iterable.
         def __init__(
             self, *, interface_name: str = ..., ips: Iterable[str] = ..., hardware_address: str = ...
         ) -> None: ...
@@ -255,13 +258,13 @@ class NetworkData(Value, frozen=True, kw_only=True):
         """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is not a list; the message names it.
+            TypeError: a field is not a list. The message names the field.
         """
-        tuples("network data", self, ("ips",))
+        convert_to_tuples("network data", self, ("ips",))
 
 
 class AllocatedDeviceStatus(Value, frozen=True, kw_only=True):
-    """The status of one allocated device that a driver reports (`status.devices`)."""
+    """The status of one allocated device. A driver reports it (`status.devices`)."""
 
     driver: str
     pool: str
@@ -273,8 +276,19 @@ class AllocatedDeviceStatus(Value, frozen=True, kw_only=True):
 
     @property
     def id(self) -> DeviceId:
-        """Return the device's name in the whole cluster, with the share."""
+        """Return the name of the device in the cluster, including the share ID."""
         return DeviceId(self.driver, self.pool, self.device, self.share_id or "")
+
+    @property
+    def data_object(self) -> Mapping[str, object] | None:
+        """Return the data as a JSON object; None if there is none, or if it cannot be decoded."""
+        if self.data is msgspec.UNSET:
+            return None
+        try:
+            value = msgspec.json.decode(self.data)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        return value if isinstance(value, dict) else None
 
 
 class ClaimStatus(Value, frozen=True, kw_only=True):
@@ -301,13 +315,17 @@ class ResourceClaim(Value, frozen=True, kw_only=True):
 
     @property
     def results(self) -> list[DeviceResult]:
-        """Return the allocated devices; empty while unallocated."""
+        """Return the allocated devices; empty while the claim is not allocated."""
         return self.status.allocation.devices.results if self.status.allocation else []
 
     @property
     def ref(self) -> str:
         """Return `namespace/name`, for messages."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    def device_status(self, device: DeviceId) -> AllocatedDeviceStatus | None:
+        """Return the status entry of an allocated device; None if nothing was reported."""
+        return next((entry for entry in self.status.devices if entry.id == device), None)
 
 
 class ResourceClaimTemplateSpec(Value, frozen=True, kw_only=True):

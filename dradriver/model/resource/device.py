@@ -1,4 +1,4 @@
-"""Devices, which drivers offer and claims request (`resource.k8s.io/v1` Device)."""
+"""Devices. Drivers offer them, and claims request them (`resource.k8s.io/v1` Device)."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -9,7 +9,7 @@ from msgspec.structs import force_setattr
 
 from dradriver.model.core.node_selector import NodeSelector
 from dradriver.model.encoding.codec import Value
-from dradriver.model.encoding.plain_input import as_mapping, as_tuple, misfit
+from dradriver.model.encoding.plain_input import as_tuple, convert_values, wrap_field_error
 from dradriver.model.names import qualify
 from dradriver.model.quantity import InvalidQuantityError, Quantity, QuantityLike
 from dradriver.model.resource.counters import CounterConsumption
@@ -40,18 +40,18 @@ MAX_BINDING_CONDITIONS: Final = 4
 
 
 class Version(str):
-    """A semantic version (2.0.0) as an attribute value; a plain `str` is a string attribute."""
+    """A semantic version (semver.org 2.0.0) as an attribute value. A plain `str` is a string attribute."""
 
     __slots__ = ()
 
 
 Scalar: TypeAlias = bool | int | str | Version
 AttributeValue: TypeAlias = Scalar | tuple[Scalar, ...]
-"""An attribute's plain value: a bool, int, str or `Version`, or a tuple of one of these kinds."""
+"""The value of an attribute: a bool, int, str or `Version`, or a tuple with values of one of these types."""
 
 
 class Attribute(Value, frozen=True):
-    """One attribute of a device: exactly one field is set (`DeviceAttribute`)."""
+    """One attribute of a device (`DeviceAttribute`). Exactly one field is set."""
 
     int_value: int | None = msgspec.field(default=None, name="int")
     bool_value: bool | None = msgspec.field(default=None, name="bool")
@@ -63,8 +63,13 @@ class Attribute(Value, frozen=True):
     versions: list[str] | None = None
 
     @property
+    def is_list(self) -> bool:
+        """Return whether a list field is set."""
+        return any(items is not None for items in (self.ints, self.bools, self.strings, self.versions))
+
+    @property
     def value(self) -> AttributeValue:
-        """Return the plain value.
+        """Return the value of the field that is set.
 
         Raises:
             ValueError: no field is set.
@@ -83,22 +88,16 @@ class Attribute(Value, frozen=True):
 
 
 AttributeLike: TypeAlias = Attribute | Scalar | Iterable[bool] | Iterable[int] | Iterable[str]
-"""A value that is accepted as an attribute; a list makes a list-typed attribute."""
+"""A value that is accepted as an attribute. A list becomes a list-typed attribute."""
 
 
 def as_attributes(given: Mapping[str, AttributeLike]) -> dict[str, Attribute]:
     """Return attributes from plain values, by name.
 
     Raises:
-        TypeError: Kubernetes does not support the type of a value; the message names the attribute.
+        TypeError: Kubernetes does not support the type of a value. The message names the attribute.
     """
-    attributes = {}
-    for name, value in as_mapping(given).items():
-        try:
-            attributes[name] = _attribute(value)
-        except TypeError as error:
-            raise TypeError(f"[{name!r}]: {error}") from None
-    return attributes
+    return convert_values(given, _attribute)
 
 
 def _attribute(given: AttributeLike) -> Attribute:
@@ -124,19 +123,19 @@ def _list_attribute(items: object) -> Attribute:
         if isinstance(items, list) and items and all(isinstance(item, kind) for item in items):
             return msgspec.convert({field: [str(i) if kind is Version else i for i in items]}, Attribute)
     raise TypeError(
-        f"{items!r} is no attribute: want a bool, int, str or Version, or a list of one of these kinds"
+        f"{items!r} is not an attribute: must be a bool, int, str or Version, or a list of one of these types"
     )
 
 
 class CapacityRequestPolicyRange(Value, frozen=True, kw_only=True):
-    """The amounts that a request may ask for, as a range (KEP-5075)."""
+    """The range of amounts that a request may ask for (KEP-5075)."""
 
     min: Quantity | None = None
     max: Quantity | None = None
     step: Quantity | None = None
 
     if TYPE_CHECKING:
-        # msgspec builds __init__ from the fields; __post_init__ accepts plain amounts too.
+        # msgspec builds an __init__ with the types of the fields, but __post_init__ also accepts plain amounts.
         def __init__(
             self,
             *,
@@ -149,18 +148,18 @@ class CapacityRequestPolicyRange(Value, frozen=True, kw_only=True):
         """Turn plain amounts into quantities.
 
         Raises:
-            InvalidQuantityError: an amount is not a quantity; the message names the field.
+            InvalidQuantityError: an amount is not a quantity. The message names the field.
         """
         for field in ("min", "max", "step"):
             if (given := getattr(self, field)) is not None:
                 try:
                     force_setattr(self, field, Quantity(given))
                 except InvalidQuantityError as error:
-                    raise misfit("range of a request policy", field, error) from None
+                    raise wrap_field_error("range of a request policy", field, error) from None
 
 
 class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
-    """The rules for rounding and checking a request for a share of a capacity (KEP-5075)."""
+    """The rules by which an amount that a request asks for is rounded and checked (KEP-5075)."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -180,7 +179,7 @@ class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
         """Turn plain amounts into quantities.
 
         Raises:
-            InvalidQuantityError: an amount is not a quantity; the message names the field.
+            InvalidQuantityError: an amount is not a quantity. The message names the field.
             TypeError: `valid_values` is not a list.
         """
         field = "default"
@@ -190,11 +189,11 @@ class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
             field = "valid_values"
             force_setattr(self, field, tuple(map(Quantity, as_tuple(self.valid_values))))
         except (TypeError, InvalidQuantityError) as error:
-            raise misfit("request policy", field, error) from None
+            raise wrap_field_error("request policy", field, error) from None
 
 
 class Capacity(Value, frozen=True):
-    """An amount that a device has (`DeviceCapacity`)."""
+    """A capacity of a device: its amount and its request policy (`DeviceCapacity`)."""
 
     value: Quantity
     request_policy: CapacityRequestPolicy | None = None
@@ -213,13 +212,13 @@ class Capacity(Value, frozen=True):
 
 
 class Taint(Value, frozen=True, kw_only=True):
-    """A mark that keeps claims away unless they tolerate it (`DeviceTaint`).
+    """A mark on a device. A request gets the device only if it tolerates the taint (`DeviceTaint`).
 
     Attributes:
         key: a qualified name.
-        value: a label value; may be empty.
-        effect: `None` informs, `NoSchedule` keeps new claims away, `NoExecute` also evicts pods.
-        time_added: set by the API server or kept from the last publication.
+        value: a label value. It may be empty.
+        effect: `None` only informs, `NoSchedule` keeps new claims away, and `NoExecute` also evicts pods.
+        time_added: the time at which the taint was added. The API server sets it, and the publisher keeps it.
     """
 
     key: str
@@ -232,14 +231,8 @@ class Taint(Value, frozen=True, kw_only=True):
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
-def _capacities(given: "Mapping[str, Capacity | QuantityLike]") -> dict[str, Capacity]:
-    capacities = {}
-    for name, amount in as_mapping(given).items():
-        try:
-            capacities[name] = amount if isinstance(amount, Capacity) else Capacity(amount)
-        except InvalidQuantityError as error:
-            raise InvalidQuantityError(f"[{name!r}]: {error}") from None
-    return capacities
+def _capacity(given: Capacity | QuantityLike) -> Capacity:
+    return given if isinstance(given, Capacity) else Capacity(given)
 
 
 _TUPLES: Final = ("consumes_counters", "taints", "binding_conditions", "binding_failure_conditions")
@@ -250,16 +243,17 @@ class Device(Value, frozen=True):
 
     Attributes:
         name: a DNS label, unique in its pool. It must not change at a restart, because claims refer to it.
-        attributes: values that selectors read; unqualified names belong to the driver's domain.
-        capacity: amounts that selectors read.
+        attributes: the attributes, which selectors can read. Unqualified names belong to the driver's domain.
+        capacity: the capacities, which selectors can read.
         consumes_counters: the amounts that the device takes of the pool's counter sets (KEP-4815).
-        node_name, node_selector, all_nodes: the nodes that reach the device, only in pools with per-device node
-            selection.
-        taints: marks that keep claims away.
-        binds_to_node: an allocation is valid only for the chosen node (KEP-5007).
+        node_name, node_selector, all_nodes: the nodes that reach the device. Only for pools with per-device
+            node selection.
+        taints: the taints of the device.
+        binds_to_node: whether an allocation can be used only on the chosen node (KEP-5007).
         binding_conditions: conditions that must be True before a pod is bound (KEP-5007).
-        binding_failure_conditions: if one of these conditions is True, the allocation is given up.
-        allow_multiple_allocations: several claims may share the device.
+        binding_failure_conditions: conditions that mean failure. If one is True, the scheduler gives up the
+            allocation.
+        allow_multiple_allocations: whether several claims may share the device.
     """
 
     name: str
@@ -276,7 +270,7 @@ class Device(Value, frozen=True):
     allow_multiple_allocations: bool | None = None
 
     if TYPE_CHECKING:
-        # msgspec builds __init__ from the fields; __post_init__ accepts plain values too.
+        # msgspec builds an __init__ with the types of the fields, but __post_init__ also accepts plain values.
         def __init__(  # noqa: PLR0913, PLR0917 - one argument a field of the API
             self,
             name: str,
@@ -298,28 +292,28 @@ class Device(Value, frozen=True):
 
         Raises:
             TypeError: Kubernetes does not support the type of an attribute, or a field is not a list or
-                mapping; the message names device and field.
-            InvalidQuantityError: a capacity is not a quantity; the message names device and field.
+                mapping. The message names device and field.
+            InvalidQuantityError: a capacity is not a quantity. The message names device and field.
         """
         field = "attributes"
         try:
             force_setattr(self, field, as_attributes(self.attributes))
             field = "capacity"
-            force_setattr(self, field, _capacities(self.capacity))
+            force_setattr(self, field, convert_values(self.capacity, _capacity))
             for field in _TUPLES:
                 force_setattr(self, field, as_tuple(getattr(self, field)))
         except (TypeError, ValueError) as error:
-            raise misfit(f"device {self.name!r}", field, error) from None
+            raise wrap_field_error(f"device {self.name!r}", field, error) from None
 
     def attribute(self, name: str, driver: str = "") -> AttributeValue | None:
-        """Return the plain value of an attribute, or None; `driver` is the domain of unqualified names."""
-        found = self.attributes.get(name)
-        if found is None and driver:
+        """Return the value of an attribute, or None. `driver` is the domain of unqualified names."""
+        attribute = self.attributes.get(name)
+        if attribute is None and driver:
             wanted = qualify(name, driver)
-            found = next((a for key, a in self.attributes.items() if qualify(key, driver) == wanted), None)
-        return None if found is None else found.value
+            attribute = next((a for key, a in self.attributes.items() if qualify(key, driver) == wanted), None)
+        return None if attribute is None else attribute.value
 
     @property
     def shareable(self) -> bool:
-        """Return whether several claims may hold the device at once."""
+        """Return whether several claims may hold the device at the same time."""
         return self.allow_multiple_allocations is True

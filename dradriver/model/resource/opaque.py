@@ -1,7 +1,7 @@
 """Finds the opaque configuration that users write in objects of resource.k8s.io.
 
-Its place is the same in v1, v1beta2 and v1beta1, so an object of any version is read without conversion. The
-bytes of the parameters stay unchanged.
+The configuration has the same path in v1, v1beta2 and v1beta1, so an object of any version is read without
+conversion. The bytes of the parameters stay unchanged.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from dradriver.model.resource.claim import OpaqueConfig
 
 __all__ = ["OPAQUE_KINDS", "opaque_configs"]
 
-_PLACES: Final = {
+_CONFIG_PATHS: Final = {
     "DeviceClass": ("spec", "config"),
     "ResourceClaim": ("spec", "devices", "config"),
     "ResourceClaimTemplate": ("spec", "spec", "devices", "config"),
 }
-OPAQUE_KINDS: Final = tuple(_PLACES)
-"""The kinds with opaque configuration in their specs."""
+OPAQUE_KINDS: Final = tuple(_CONFIG_PATHS)
+"""The kinds that have opaque configuration in `spec`."""
 
 
 T = TypeVar("T")
@@ -32,19 +32,19 @@ class _Entry(Value, frozen=True):
 
 
 def opaque_configs(kind: str, data: bytes) -> Iterator[tuple[str, OpaqueConfig]]:
-    """Yield the field path of the parameters (`spec.config[0].opaque.parameters`) and the configuration.
+    """Yield each configuration with the path of its parameters (`spec.config[0].opaque.parameters`).
 
     Args:
-        kind: the object's kind; kinds other than `OPAQUE_KINDS` have no configuration.
+        kind: the kind of the object. Only the kinds in `OPAQUE_KINDS` have configuration.
         data: the object as JSON text.
 
     Raises:
-        InvalidObjectError: the object does not have the shape of its kind; the problem names the field.
+        InvalidObjectError: the object does not have the fields of its kind. The problem names the field.
     """
-    if kind not in _PLACES:
+    if kind not in _CONFIG_PATHS:
         return
     path = ""
-    for name in _PLACES[kind]:
+    for name in _CONFIG_PATHS[kind]:
         fields = _read(dict[str, msgspec.Raw], data, path)
         path = f"{path}.{name}" if path else name
         data = bytes(fields.get(name, b"null"))

@@ -1,7 +1,8 @@
-"""A pool of devices, and the rules that hold across its slices.
+"""A pool of devices, and the rules that apply to all its slices together.
 
-`Pool` is the object that a driver publishes. `problems()` is the only copy of its rules. The publisher uses it
-before it sends, the allocator for what it received, and `dradriver validate` for files.
+`Pool` is the object that a driver publishes. `problems()` is the only implementation of its rules. The
+publisher checks pools with it before it writes slices, the allocator checks the slices that it has read, and
+`dradriver validate` checks files.
 
 Source: KEP-4815 (Validation), KEP-5963, `pkg/apis/resource/validation` of Kubernetes 1.37.
 """
@@ -14,7 +15,7 @@ from dradriver.errors import Problem
 from dradriver.model import names
 from dradriver.model.core.node_selector import NodeSelector
 from dradriver.model.encoding.codec import Value
-from dradriver.model.encoding.plain_input import tuples
+from dradriver.model.encoding.plain_input import convert_to_tuples
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.rules import counter_set_problems, device_problems, node_selector_problems
@@ -25,17 +26,19 @@ __all__ = ["Pool", "problems"]
 class Pool(Value, frozen=True):
     """Devices that are published together, and the nodes that reach them.
 
-    Without a node field, only the driver's own node reaches the pool (`spec.nodeName`). At most one node field
-    may be set.
+    At most one of `node_selector`, `all_nodes` and `per_device_node_selection` may be set. If none is set, only
+    the driver's own node reaches the pool (`spec.nodeName`).
 
     Attributes:
-        name: unique for the driver in the cluster; empty means the node's name.
-        devices: in the order in which an allocator tries them among equals.
+        name: the pool's name, unique among the driver's pools in the cluster. Empty: the node's name.
+        devices: the devices. An allocator tries equal devices in this order.
         counter_sets: the counter sets from which the devices consume (KEP-4815).
         node_selector: the nodes that reach the devices.
         all_nodes: every node reaches the devices.
-        per_device_node_selection: every device selects its own nodes; only for publishers of the control plane.
-        generation: a driver's own generation, used if larger than the published one.
+        per_device_node_selection: every device selects its own nodes. Only publishers of the control plane may
+            set this.
+        generation: a generation that the driver chooses. It is used if it is larger than the published
+            generation.
     """
 
     name: str = ""
@@ -47,7 +50,7 @@ class Pool(Value, frozen=True):
     generation: int = 0
 
     if TYPE_CHECKING:
-        # msgspec builds __init__ from the fields; __post_init__ accepts any iterable.
+        # msgspec builds an __init__ with the types of the fields, but __post_init__ accepts any iterable.
         def __init__(
             self,
             name: str = ...,
@@ -63,9 +66,9 @@ class Pool(Value, frozen=True):
         """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is not a list; the message names it.
+            TypeError: a field is not a list. The message names the field.
         """
-        tuples(f"pool {self.name!r}", self, ("devices", "counter_sets"))
+        convert_to_tuples(f"pool {self.name!r}", self, ("devices", "counter_sets"))
 
     @property
     def node_local(self) -> bool:
@@ -76,30 +79,30 @@ class Pool(Value, frozen=True):
 def problems(pool: Pool) -> list[Problem]:
     """Return every broken rule of a pool: names, limits, uniqueness, and references to unknown counters.
 
-    The paths start at the pool: `devices[gpu-0].consumesCounters[0].counterSet`.
+    The paths in the problems are relative to the pool: `devices[gpu-0].consumesCounters[0].counterSet`.
     """
-    found: list[Problem] = []
+    broken: list[Problem] = []
     if pool.name and (rule := names.pool_name(pool.name)):
-        found.append(Problem("name", rule))
-    found += _selection(pool)
-    found += _duplicates("devices", (device.name for device in pool.devices))
-    found += _duplicates("sharedCounters", (counter_set.name for counter_set in pool.counter_sets))
+        broken.append(Problem("name", rule))
+    broken += _check_node_selection(pool)
+    broken += _check_unique("devices", (device.name for device in pool.devices))
+    broken += _check_unique("sharedCounters", (counter_set.name for counter_set in pool.counter_sets))
     for counter_set in pool.counter_sets:
-        found += (p.under(f"sharedCounters[{counter_set.name}]") for p in counter_set_problems(counter_set))
+        broken += (p.under(f"sharedCounters[{counter_set.name}]") for p in counter_set_problems(counter_set))
     sets = {counter_set.name: counter_set for counter_set in pool.counter_sets}
     for device in pool.devices:
-        where = f"devices[{device.name}]"
+        path = f"devices[{device.name}]"
         rules = device_problems(device, per_device_nodes=pool.per_device_node_selection)
-        found += (p.under(where) for p in rules)
+        broken += (p.under(path) for p in rules)
         for index, consumption in enumerate(device.consumes_counters):
-            found += (
-                p.under(f"{where}.consumesCounters[{index}]") for p in unknown_counters(consumption, sets)
+            broken += (
+                p.under(f"{path}.consumesCounters[{index}]") for p in unknown_counters(consumption, sets)
             )
-    return found
+    return broken
 
 
 def unknown_counters(consumption: CounterConsumption, sets: Mapping[str, CounterSet]) -> Iterator[Problem]:
-    """Yield the counter sets and counters that a device names but the pool lacks (KEP-4815, Validation)."""
+    """Yield a problem for each consumed counter set or counter that the pool lacks (KEP-4815, Validation)."""
     counter_set = sets.get(consumption.counter_set)
     if counter_set is None:
         known = ", ".join(sorted(sets)) or "none"
@@ -115,23 +118,23 @@ def unknown_counters(consumption: CounterConsumption, sets: Mapping[str, Counter
             )
 
 
-def _selection(pool: Pool) -> Iterator[Problem]:
-    chosen = [
+def _check_node_selection(pool: Pool) -> Iterator[Problem]:
+    selected = [
         field
-        for field, on in (
+        for field, is_set in (
             ("nodeSelector", pool.node_selector is not None),
             ("allNodes", pool.all_nodes),
             ("perDeviceNodeSelection", pool.per_device_node_selection),
         )
-        if on
+        if is_set
     ]
-    if len(chosen) > 1:
-        yield Problem(chosen[1], f"only one node selection is allowed, {chosen[0]} is set too")
+    if len(selected) > 1:
+        yield Problem(selected[1], f"only one node selection is allowed, {selected[0]} is set too")
     if pool.node_selector is not None:
         yield from node_selector_problems(pool.node_selector)
 
 
-def _duplicates(field: str, named: Iterable[str]) -> Iterator[Problem]:
-    for name, count in Tally(named).items():
+def _check_unique(field: str, names_in_use: Iterable[str]) -> Iterator[Problem]:
+    for name, count in Tally(names_in_use).items():
         if count > 1:
-            yield Problem(f"{field}[{name}]", f"the name is used {count} times, it must be unique in the pool")
+            yield Problem(f"{field}[{name}]", f"the name is used {count} times, must be unique in the pool")

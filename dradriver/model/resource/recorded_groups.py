@@ -1,14 +1,16 @@
-"""The compatibility groups in force for an allocated device, recorded in its claim (KEP-5963).
+"""Records in a claim the compatibility groups of its allocated devices (KEP-5963).
 
-A driver may change the groups of a device that is in use. The groups at the time of the allocation decide about
-later allocations, so they are recorded in the allocation: in `compatibilityGroups` of the result, by counter
-set, for each device that declares any. A record in a claim covers all its devices: devices that it does not
-list had no groups. The groups are read from the slices only for a claim without a record.
+A driver may change the groups of a device that is in use. But the groups at the time of the allocation decide
+which other devices can be allocated later. So the allocation records the groups: if a device declares groups,
+the field `compatibilityGroups` of the device's result contains them by counter set. A record covers all devices
+of the claim: a device that is not in the record had no groups. If a claim has no record, the groups are read
+from the slices.
 
-Kubernetes 1.37 drops that field. For such an API server, the record is stored in
-`status.allocation.devices.config`, in opaque parameters under this package's name. The API server keeps these
-bytes, no client may change them, and a driver does not see them as its own configuration. `source: FromClass`
-distinguishes them from configuration that a user writes into a claim.
+Kubernetes 1.37 drops `compatibilityGroups`. For an API server that drops this field, the record is stored in
+`status.allocation.devices.config`, as opaque parameters for a driver name that only this package uses. The API
+server stores the bytes of these parameters and lets no client change them. Drivers ignore them, because they
+contain another driver name. `source: FromClass` distinguishes the record from configuration that a user writes
+into a claim.
 
     source: FromClass
     opaque:
@@ -34,14 +36,14 @@ __all__ = [
     "declared_groups",
     "groups_in_force",
     "has_groups",
-    "recorded_in_config",
+    "record_groups_in_config",
 ]
 
 SNAPSHOT_DRIVER: Final = "allocator.dradriver.dev"
-"""The driver name of the record; no driver has this name."""
+"""The driver name in the record. No driver has this name."""
 
 GroupsBySet: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Maps a counter set to compatibility groups."""
+"""The compatibility groups by counter set."""
 
 GroupsByDevice: TypeAlias = Mapping[str, GroupsBySet]
 
@@ -60,7 +62,10 @@ _READER: Final = msgspec.json.Decoder(_Parameters)
 
 def declared_groups(device: Device) -> GroupsBySet:
     """Return the groups that a device declares for the counter sets from which it consumes."""
-    return {taken.counter_set: tuple(taken.compatibility_groups) for taken in device.consumes_counters}
+    return {
+        consumption.counter_set: tuple(consumption.compatibility_groups)
+        for consumption in device.consumes_counters
+    }
 
 
 def has_groups(allocation: Allocation) -> bool:
@@ -68,11 +73,11 @@ def has_groups(allocation: Allocation) -> bool:
     return any(result.compatibility_groups for result in allocation.devices.results)
 
 
-def recorded_in_config(allocation: Allocation) -> Allocation:
-    """Return the allocation with its record in entries of `config`.
+def record_groups_in_config(allocation: Allocation) -> Allocation:
+    """Return the allocation with its record moved to entries of `config`.
 
-    This form is for an API server that drops the results' field. If a claim has no room for more entries (64),
-    nothing is recorded, and the groups are read from the slices, as in Kubernetes.
+    This form is for an API server that drops `compatibilityGroups`. If the entries do not fit (at most 64),
+    nothing is recorded. The groups are then read from the slices, as in Kubernetes.
     """
     devices = allocation.devices
     groups = {
@@ -92,7 +97,8 @@ def recorded_in_config(allocation: Allocation) -> Allocation:
 
 
 def _entries(groups: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[AllocationConfig]:
-    # Sorted keys, no spaces: with any other bytes, other clients could not write the claim's allocation.
+    # The keys must be sorted, and there must be no spaces. With other bytes, other clients could not write the
+    # claim's allocation.
     parameters = msgspec.json.encode({"groups": groups, "kind": _KIND}, order="sorted")
     if len(parameters) > _MAX_BYTES and len(groups) > 1:
         keys = list(groups)
@@ -103,23 +109,26 @@ def _entries(groups: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[Allo
 
 
 def groups_in_force(allocation: Allocation) -> Sequence[GroupsBySet | None]:
-    """Return the recorded groups of each result; empty for a result without groups.
+    """Return the recorded groups of each result. For a result without groups the item is empty.
 
-    Without a record, each item is None. An entry that can't be read does not count as a record.
+    If there is no record, each item is None. An entry of `config` that can't be read is ignored.
     """
-    results, entries = allocation.devices.results, _recorded(allocation.devices.config)
+    results, config = allocation.devices.results, allocation.devices.config
+    entries = _read_entries(config) if config else None
     if entries is None and not has_groups(allocation):
         return [None] * len(results)
-    return [_of_result(result) or (entries or {}).get(str(index), {}) for index, result in enumerate(results)]
+    return [
+        _result_groups(result) or (entries or {}).get(str(index), {}) for index, result in enumerate(results)
+    ]
 
 
-def _of_result(result: DeviceResult) -> GroupsBySet:
+def _result_groups(result: DeviceResult) -> GroupsBySet:
     return {name: tuple(groups) for name, groups in result.compatibility_groups.items()}
 
 
-def _recorded(config: Sequence[AllocationConfig]) -> GroupsByDevice | None:
-    """Return the content of the entries, by position in `results`; None if there is no entry."""
-    found: dict[str, GroupsBySet] | None = None
+def _read_entries(config: Sequence[AllocationConfig]) -> GroupsByDevice | None:
+    """Return the groups in the entries, by position in `results`; None if there is no entry."""
+    groups_by_index: dict[str, GroupsBySet] | None = None
     for entry in config:
         if entry.source != "FromClass" or entry.opaque is None or entry.opaque.driver != SNAPSHOT_DRIVER:
             continue
@@ -128,7 +137,7 @@ def _recorded(config: Sequence[AllocationConfig]) -> GroupsByDevice | None:
         except msgspec.MsgspecError:
             continue
         if parameters.kind == _KIND and all(index.isdecimal() for index in parameters.groups):
-            found = found or {}
+            groups_by_index = groups_by_index or {}
             for index, groups in parameters.groups.items():
-                found[index] = {name: tuple(each) for name, each in groups.items()}
-    return found
+                groups_by_index[index] = {name: tuple(each) for name, each in groups.items()}
+    return groups_by_index

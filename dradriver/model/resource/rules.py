@@ -43,7 +43,7 @@ def device_problems(device: Device, *, per_device_nodes: bool = False) -> Iterat
 
     Args:
         device: the device.
-        per_device_nodes: whether each device of its slice selects its own nodes.
+        per_device_nodes: whether each device of the device's slice selects its own nodes.
     """
     if rule := names.dns_label(device.name):
         yield Problem("name", rule)
@@ -57,14 +57,14 @@ def device_problems(device: Device, *, per_device_nodes: bool = False) -> Iterat
 def node_selector_problems(selector: NodeSelector) -> Iterator[Problem]:
     """Yield the broken rules of the node selector of a pool or device."""
     if len(selector.node_selector_terms) != 1:
-        # For a device the API server stores more terms, and the allocation fails later.
+        # The API server accepts several terms for a device, but then the allocation fails later.
         yield Problem("nodeSelector", "exactly one node selector term is required")
     for i, term in enumerate(selector.node_selector_terms):
         for j, requirement in enumerate(term.match_expressions):
-            where = f"nodeSelector.nodeSelectorTerms[{i}].matchExpressions[{j}]"
+            path = f"nodeSelector.nodeSelectorTerms[{i}].matchExpressions[{j}]"
             for k, value in enumerate(requirement.values):
                 if rule := names.label_value(value):
-                    yield Problem(f"{where}.values[{k}]", rule)
+                    yield Problem(f"{path}.values[{k}]", rule)
 
 
 def _counters(counters: Mapping[str, Counter]) -> Iterator[Problem]:
@@ -75,7 +75,7 @@ def _counters(counters: Mapping[str, Counter]) -> Iterator[Problem]:
         if rule := names.dns_label(name):
             yield Problem(f"counters[{name}]", rule)
         if counter.value.nano < 0:
-            yield Problem(f"counters[{name}].value", f"{counter.value} is negative")
+            yield Problem(f"counters[{name}].value", f"{counter.value} must not be negative")
 
 
 def _attributes(device: Device) -> Iterator[Problem]:
@@ -87,10 +87,10 @@ def _attributes(device: Device) -> Iterator[Problem]:
         )
     count = 0
     for name, attribute in device.attributes.items():
-        where = f"attributes[{name}]"
+        path = f"attributes[{name}]"
         if rule := names.qualified_name(name):
-            yield Problem(where, rule)
-        yield from (problem.under(where) for problem in _attribute(attribute))
+            yield Problem(path, rule)
+        yield from (problem.under(path) for problem in _attribute(attribute))
         count += sum(len(items) for items in _lists(attribute)) or 1
     if count > MAX_ATTRIBUTE_VALUES:
         yield Problem("attributes", f"{count} values in all, at most {MAX_ATTRIBUTE_VALUES} are allowed")
@@ -98,7 +98,7 @@ def _attributes(device: Device) -> Iterator[Problem]:
         if rule := names.qualified_name(name):
             yield Problem(f"capacity[{name}]", rule)
         if capacity.value.nano < 0:
-            yield Problem(f"capacity[{name}].value", f"{capacity.value} is negative")
+            yield Problem(f"capacity[{name}].value", f"{capacity.value} must not be negative")
 
 
 def _lists(attribute: Attribute) -> list[Sequence[object]]:
@@ -120,7 +120,7 @@ def _attribute(attribute: Attribute) -> Iterator[Problem]:
     )
     for text in texts:
         if len(text.encode()) > MAX_ATTRIBUTE_LENGTH:
-            yield Problem("", f"{text!r} is longer than {MAX_ATTRIBUTE_LENGTH} bytes")
+            yield Problem("", f"{text!r} must be at most {MAX_ATTRIBUTE_LENGTH} bytes")
     for text in chain((attribute.version,) if attribute.version is not None else (), attribute.versions or ()):
         if not names.is_semver(text):
             yield Problem("version", f"{text!r} is not a semantic version 2.0.0, like 1.2.3 or 1.2.3-rc.1")
@@ -130,14 +130,14 @@ def _consumptions(consumptions: Sequence[CounterConsumption]) -> Iterator[Proble
     yield from _at_most("consumesCounters", consumptions, MAX_CONSUMPTIONS)
     seen: set[str] = set()
     for index, consumption in enumerate(consumptions):
-        where = f"consumesCounters[{index}]"
+        path = f"consumesCounters[{index}]"
         if rule := names.dns_label(consumption.counter_set):
-            yield Problem(f"{where}.counterSet", rule)
+            yield Problem(f"{path}.counterSet", rule)
         if consumption.counter_set in seen:
-            yield Problem(f"{where}.counterSet", f"{consumption.counter_set!r} is consumed twice")
+            yield Problem(f"{path}.counterSet", f"{consumption.counter_set!r} is consumed twice")
         seen.add(consumption.counter_set)
-        yield from (problem.under(where) for problem in _counters(consumption.counters))
-        yield from (problem.under(where) for problem in _groups(consumption.compatibility_groups))
+        yield from (problem.under(path) for problem in _counters(consumption.counters))
+        yield from (problem.under(path) for problem in _groups(consumption.compatibility_groups))
 
 
 def _groups(groups: Sequence[str]) -> Iterator[Problem]:
@@ -164,7 +164,7 @@ def _binding(device: Device) -> Iterator[Problem]:
     yield from _at_most("bindingFailureConditions", failures, MAX_BINDING_CONDITIONS)
     if bool(conditions) != bool(failures):
         missing = "bindingFailureConditions" if conditions else "bindingConditions"
-        yield Problem(missing, "binding conditions and binding failure conditions must be given together")
+        yield Problem(missing, "binding conditions and binding failure conditions must be set together")
     seen: set[str] = set()
     for field, items in (("bindingConditions", conditions), ("bindingFailureConditions", failures)):
         for index, condition in enumerate(items):
@@ -176,22 +176,22 @@ def _binding(device: Device) -> Iterator[Problem]:
 
 
 def _nodes(device: Device, *, per_device_nodes: bool) -> Iterator[Problem]:
-    chosen = [
+    selected = [
         field
-        for field, on in (
+        for field, is_set in (
             ("nodeName", device.node_name is not None),
             ("nodeSelector", device.node_selector is not None),
             ("allNodes", device.all_nodes is not None),
         )
-        if on
+        if is_set
     ]
-    if per_device_nodes and len(chosen) != 1:
+    if per_device_nodes and len(selected) != 1:
         yield Problem(
             "nodeName",
             "with per-device node selection exactly one of nodeName, nodeSelector, allNodes is required",
         )
-    if not per_device_nodes and chosen:
-        yield Problem(chosen[0], "only devices of a pool with per-device node selection may choose nodes")
+    if not per_device_nodes and selected:
+        yield Problem(selected[0], "only devices of a pool with per-device node selection may choose nodes")
     if device.node_selector is not None:
         yield from node_selector_problems(device.node_selector)
 

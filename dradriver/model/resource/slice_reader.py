@@ -1,7 +1,8 @@
-"""Reads the ResourceSlices of a large cluster, so that equal parts of their devices are one object.
+"""Decodes the ResourceSlices of a large cluster and stores equal parts of their devices only once.
 
-The nodes of a cluster are alike: the consumption of their devices, most attributes and all capacities occur a
-thousand times with the same bytes. Each such part is decoded once. Values never change, so they can be shared.
+The nodes of a cluster are similar: consumption, capacities and most attributes of a device often occur in a
+thousand slices with equal bytes. Each of these parts is decoded only once. Devices can share the decoded parts,
+because values never change.
 """
 
 from typing import Final, TypeVar, cast
@@ -66,21 +67,21 @@ _RAW: Final = msgspec.json.Decoder(_RawSlice)
 
 
 class SliceReader:
-    """Reads one slice after another and remembers their parts."""
+    """Decodes slices, and keeps each decoded part for slices that contain an equal part."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[type, bytes], object] = {}
 
     def read(self, data: bytes, subject: str = "") -> ResourceSlice:
-        """Return the same as `decode(ResourceSlice, data, subject)`.
+        """Return the result of `decode(ResourceSlice, data, subject)`.
 
         Raises:
-            InvalidObjectError: the text is not a ResourceSlice; the problem names the field.
+            InvalidObjectError: the text is not a ResourceSlice. The problem names the field.
         """
         try:
             return self._slice(_RAW.decode(data))
         except (InvalidObjectError, msgspec.DecodeError, UnicodeDecodeError):
-            # For any failure: `decode` handles nulls, and its error names the field.
+            # After any failure `decode` is used, because it handles nulls and its error names the field.
             return decode(ResourceSlice, data, subject)
 
     def _slice(self, raw: _RawSlice) -> ResourceSlice:

@@ -1,4 +1,4 @@
-"""ResourceSlice: the form in which a pool's devices are published."""
+"""ResourceSlice: the API object in which a pool's devices are published."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ __all__ = [
 MAX_DEVICES: Final = 128
 """Maximum number of devices in one slice (`ResourceSliceMaxDevices`)."""
 MAX_DEVICES_ADVANCED: Final = 64
-"""Maximum number of devices in one slice if any has taints, consumes counters or has list attributes."""
+"""Maximum number of devices in a slice if a device has taints or list attributes or consumes counters."""
 
 
 class PoolReference(Value, frozen=True, kw_only=True, omit_defaults=False):
@@ -31,7 +31,7 @@ class PoolReference(Value, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class ResourceSliceSpec(Value, frozen=True, kw_only=True):
-    """Devices or counter sets of one pool, and the nodes that reach them."""
+    """Devices or counter sets of one pool, and the nodes that reach the pool."""
 
     driver: str
     pool: PoolReference

@@ -15,15 +15,15 @@ __all__ = [
     "DeviceTaintRuleSpec",
     "DeviceTaintRuleStatus",
     "DeviceTaintSelector",
-    "with_rules",
+    "apply_rules",
 ]
 
 EVICTION_IN_PROGRESS = "EvictionInProgress"
-"""Condition type of a rule: the progress of its evictions (`DeviceTaintConditionEvictionInProgress`)."""
+"""Condition type for the progress of a rule's evictions (`DeviceTaintConditionEvictionInProgress`)."""
 
 
 class DeviceTaintSelector(Value, frozen=True, kw_only=True):
-    """A selection of devices; an absent field matches any."""
+    """A selection of devices. A field that is not set matches every device."""
 
     driver: str | None = None
     pool: str | None = None
@@ -31,14 +31,14 @@ class DeviceTaintSelector(Value, frozen=True, kw_only=True):
 
 
 class DeviceTaintRuleSpec(Value, frozen=True, kw_only=True):
-    """One taint and the devices that have it."""
+    """One taint and a selection of the devices that get it."""
 
     taint: Taint
     device_selector: DeviceTaintSelector | None = None
 
 
 class DeviceTaintRuleStatus(Value, frozen=True, kw_only=True):
-    """The status of a rule that the eviction controller reports."""
+    """The status of a rule. The eviction controller reports it."""
 
     conditions: list[Condition] = []
 
@@ -53,16 +53,16 @@ class DeviceTaintRule(Value, frozen=True, kw_only=True):
     status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
 
     def selects(self, driver: str, pool: str, device: str) -> bool:
-        """Return whether the rule evicts from the device.
+        """Return whether pods that use the device are evicted by the rule.
 
-        With an empty selector it evicts from all devices, and without a selector from none.
+        With an empty selector, the rule applies to all devices. Without a selector, the rule evicts no pods.
         """
         return self.spec.device_selector is not None and self.taints(driver, pool, device)
 
     def taints(self, driver: str, pool: str, device: str) -> bool:
         """Return whether the rule keeps new claims away from the device.
 
-        Without a selector it keeps them away from all devices, as in Kubernetes 1.37.
+        Without a selector, the rule keeps new claims away from all devices, as in Kubernetes 1.37.
         """
         selector = self.spec.device_selector or DeviceTaintSelector()
         return all(
@@ -75,24 +75,24 @@ class DeviceTaintRule(Value, frozen=True, kw_only=True):
         )
 
 
-def with_rules(source: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
-    """Return the slice with the taints of the rules after those of its driver.
+def apply_rules(source: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
+    """Return the slice with the taints of the rules added after the taints that the driver published.
 
-    The result is the same object if no rule applies.
+    If no rule applies, the result is `source` itself.
     """
     spec = source.spec
-    may_apply = [rule for rule in rules if _reaches(rule, spec.driver, spec.pool.name)]
-    devices = [_tainted(device, spec.driver, spec.pool.name, may_apply) for device in spec.devices]
+    may_apply = [rule for rule in rules if _can_apply(rule, spec.driver, spec.pool.name)]
+    devices = [_add_taints(device, spec.driver, spec.pool.name, may_apply) for device in spec.devices]
     if all(new is old for new, old in zip(devices, spec.devices, strict=True)):
         return source
     return replace(source, spec=replace(spec, devices=devices))
 
 
-def _reaches(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
+def _can_apply(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
     selector = rule.spec.device_selector or DeviceTaintSelector()
     return selector.driver in {None, driver} and selector.pool in {None, pool}
 
 
-def _tainted(device: Device, driver: str, pool: str, rules: Iterable[DeviceTaintRule]) -> Device:
+def _add_taints(device: Device, driver: str, pool: str, rules: Iterable[DeviceTaintRule]) -> Device:
     added = [rule.spec.taint for rule in rules if rule.taints(driver, pool, device.name)]
     return replace(device, taints=[*device.taints, *added]) if added else device

@@ -1,4 +1,4 @@
-"""Certificates that vouch for themselves."""
+"""Self-signed certificates."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its key, both PEM."""
+    """A certificate and its key, as PEM."""
 
     certificate: str
     key: str
 
     def write(self, folder: Path) -> tuple[Path, Path]:
-        """Writes `tls.crt` and `tls.key`, as a Secret of the type kubernetes.io/tls holds them."""
+        """Write `tls.crt` and `tls.key`, as in a Secret of the type kubernetes.io/tls; return their paths."""
         files = folder / "tls.crt", folder / "tls.key"
         for file, text in zip(files, (self.certificate, self.key), strict=True):
             file.write_text(text)
@@ -27,7 +27,7 @@ class Pair:
 
 
 def make_pair(name: str) -> Pair:
-    """A pair for this machine."""
+    """Return a new pair for this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]

@@ -1,4 +1,4 @@
-"""A driver with configuration, and reviews of objects that carry it."""
+"""A driver with configuration, and reviews of objects with such configuration."""
 
 import json
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ KNOWN = {LedDriver.name: LedDriver.configs}
 
 
 def led(**fields: object) -> dict[str, object]:
-    """An entry of `config` for the driver of LEDs."""
+    """Return an entry of `config` for the driver of LEDs."""
     parameters = {"apiVersion": "led.example.com/v1", "kind": "LedConfig"} | fields
     return {"opaque": {"driver": LedDriver.name, "parameters": parameters}}
 
@@ -71,7 +71,7 @@ def device_class(*configs: object, version: str = "v1") -> dict[str, object]:
 
 
 def request(version: str) -> dict[str, object]:
-    """A request as that version of the API writes it."""
+    """Return a request in that version of the API."""
     body: dict[str, object] = {"deviceClassName": "led"}
     return {"name": "led", **(body if version == "v1beta1" else {"exactly": body})}
 
@@ -82,16 +82,16 @@ def _object(kind: str, version: str, spec: object) -> dict[str, object]:
 
 
 def review_of(new: dict[str, object] | None, old: dict[str, object] | None = None, **fields: object) -> bytes:
-    """The AdmissionReview that an API server sends for a change from `old` to `new`."""
-    given = new or old or {}
-    group, _, version = str(given["apiVersion"]).partition("/")
+    """Return the AdmissionReview that an API server sends for a change from `old` to `new`."""
+    first = new or old or {}
+    group, _, version = str(first["apiVersion"]).partition("/")
     operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
     asked: dict[str, object] = {
         "uid": "4711",
-        "kind": {"group": group, "version": version, "kind": given["kind"]},
+        "kind": {"group": group, "version": version, "kind": first["kind"]},
         "operation": operation,
         "name": "desk",
-        "namespace": "" if given["kind"] == "DeviceClass" else "default",
+        "namespace": "" if first["kind"] == "DeviceClass" else "default",
         "object": new,
         "oldObject": old,
         "options": None,

@@ -1,4 +1,4 @@
-"""`dradriver webhook` as a process of its own."""
+"""`dradriver webhook` in its own process."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ DRIVER = "tests.unit.admission.leds:LedDriver"
 
 @asynccontextmanager
 async def webhook_process(folder: Path, pair: Pair, *options: str) -> AsyncIterator[tuple[Process, int]]:
-    """The process, and the port on which it answers."""
+    """Yield the process and its port."""
     cert_file, key_file = map(str, pair.write(folder))
     place = ("--host", "127.0.0.1", "--port", "0")
     files = ("--tls-cert-file", cert_file, "--tls-private-key-file", key_file)

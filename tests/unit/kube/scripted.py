@@ -1,4 +1,4 @@
-"""An HTTP server that answers what a test told it to, and remembers what it was asked."""
+"""An HTTP server with scripted answers, which records its requests."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ Stream = Callable[[web.StreamResponse], Awaitable[None]]
 
 @dataclass
 class Asked:
-    """One request that came in."""
+    """One received request."""
 
     method: str
     path: str
@@ -31,7 +31,7 @@ class Asked:
 
 @dataclass
 class Answer:
-    """What to answer: a status and a body, a cut connection, or a stream that the test writes."""
+    """One scripted answer: a status and a body, a closed connection, or a stream that the test writes."""
 
     status: int = 200
     body: Any = None
@@ -46,7 +46,7 @@ def status(code: int, reason: str, message: str = "", **details: Any) -> Answer:
 
 
 class ScriptedServer:
-    """Answers are taken from the script of their method and path; the last one is repeated."""
+    """Returns the scripted answers of each method and path in order; the last one is repeated."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -90,7 +90,7 @@ class ScriptedServer:
 
 @asynccontextmanager
 async def serve() -> AsyncIterator[ScriptedServer]:
-    """Serves a script; at the end, streams that still wait are cut off."""
+    """Run a scripted server; at the end, waiting streams are canceled."""
     scripted = ScriptedServer()
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", scripted.handle)
@@ -109,7 +109,7 @@ async def serve() -> AsyncIterator[ScriptedServer]:
 
 
 def kubeconfig(folder: Path, url: str, **user: str) -> str:
-    """Writes a kubeconfig for the server; returns its path."""
+    """Write a kubeconfig for the server and return its path."""
     path = folder / "config"
     path.write_text(
         json.dumps(

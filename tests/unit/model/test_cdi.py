@@ -9,9 +9,9 @@ from dradriver.model.cdi import (
     DeviceNode,
     Hook,
     Mount,
+    add_bind_options,
     cdi_problems,
     minimum_version,
-    spelled_out,
 )
 
 
@@ -30,7 +30,7 @@ def spec(edits: ContainerEdits, *, kind: str = "example.com/claim", name: str = 
         (spec(ContainerEdits(additional_gids=[44])), "0.7.0"),
     ],
 )
-def test_the_lowest_version_that_knows_everything_is_chosen(given: CdiSpec, version: str) -> None:
+def test_the_lowest_sufficient_version_is_used(given: CdiSpec, version: str) -> None:
     assert minimum_version(given) == version
     assert given.at_minimum_version().cdi_version == version
 
@@ -58,7 +58,7 @@ def test_the_lowest_version_that_knows_everything_is_chosen(given: CdiSpec, vers
         ),
     ],
 )
-def test_what_no_runtime_can_apply_is_reported_with_its_field(given: CdiSpec, path: str) -> None:
+def test_an_invalid_spec_is_reported_with_its_field(given: CdiSpec, path: str) -> None:
     assert path in {problem.path for problem in cdi_problems(given)}
 
 
@@ -73,13 +73,13 @@ def test_what_no_runtime_can_apply_is_reported_with_its_field(given: CdiSpec, pa
     ],
 )
 def test_a_mount_without_a_type_is_a_bind_mount(mount: Mount, options: list[str]) -> None:
-    edits = spelled_out(ContainerEdits({"A": "1"}, mounts=[mount], additional_gids=[4]))
+    edits = add_bind_options(ContainerEdits({"A": "1"}, mounts=[mount], additional_gids=[4]))
     assert edits.mounts == (Mount(mount.host_path, mount.container_path, options, mount.type),)
     assert (edits.env, edits.additional_gids) == (("A=1",), (4,))
     assert list(cdi_problems(spec(edits))) == []
 
 
-def test_edits_add_up_in_order() -> None:
+def test_edits_are_combined_in_order() -> None:
     both = ContainerEdits({"A": "1"}) | ContainerEdits({"A": "2"}, [DeviceNode("/dev/a")])
     assert both.env == ("A=1", "A=2")
     assert both.device_nodes == (DeviceNode("/dev/a"),)

@@ -1,4 +1,4 @@
-"""Quantities mean and print what Kubernetes' `resource.Quantity` means and prints."""
+"""Quantities have the values and the text of Kubernetes' `resource.Quantity`."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_prints_the_canonical_form(text: str, canonical: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "nano"), [("0.1n", 1), ("-0.1n", -1), ("1.0000000001", 10**9 + 1)])
-def test_finer_than_a_nano_rounds_away_from_zero(text: str, nano: int) -> None:
+def test_digits_below_a_nano_are_rounded_away_from_zero(text: str, nano: int) -> None:
     assert Quantity(text).nano == nano
 
 
@@ -54,13 +54,13 @@ def test_a_sign_a_point_or_a_suffix_alone_is_zero(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1" * 401, "1e401", "1e99999999999", "1e-999999999"])
-def test_more_digits_than_anyone_needs_are_refused(text: str) -> None:
+def test_too_many_digits_are_rejected(text: str) -> None:
     with pytest.raises(InvalidQuantityError, match="at most 400 digits"):
         Quantity(text)
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1x", "1 Gi", "--1", "1e", "0x10", "1kk", "١"])
-def test_what_is_no_quantity_is_refused_with_the_text_in_the_message(text: str) -> None:
+def test_an_invalid_quantity_is_rejected_with_its_text(text: str) -> None:
     with pytest.raises(InvalidQuantityError, match="is not a quantity"):
         Quantity(text)
 

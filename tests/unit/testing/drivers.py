@@ -1,6 +1,7 @@
-"""Drivers for tests of the test kit: sound ones, and ones that break one promise each."""
+"""Drivers for tests of the test kit: correct ones, and ones that each break one rule of the contract."""
 
 import itertools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import dradriver as dra
@@ -44,6 +45,27 @@ class Partitions(dra.Driver):
         return None
 
 
+class Ports(dra.Driver):
+    """Ports of a fabric that a controller allocates; their handle says where they are."""
+
+    name = "port.example.com"
+
+    def discover(self) -> Iterable[dra.Device]:
+        return []
+
+    def prepare(self, claim: dra.Claim) -> Answers:
+        return {device: dra.ContainerEdits(env={"PORT": _lane(device)}) for device in claim.devices}
+
+    def unprepare(self, claim: dra.Claim) -> None:
+        for device in claim.devices:
+            _lane(device)
+
+
+def _lane(device: dra.AllocatedDevice) -> str:
+    lanes = json.loads(device.handle or b"{}")
+    return f"{device.name}:{lanes[device.name]}"
+
+
 class Unstable(Plain):
     """Names change from call to call."""
 
@@ -54,7 +76,7 @@ class Unstable(Plain):
 
 
 class Forgetful(Plain):
-    """Leaves a device of the claim unanswered."""
+    """Returns no entry for one device of the claim."""
 
     def prepare(self, claim: dra.Claim) -> Answers:
         return {device: dra.ContainerEdits(env={"A": "b"}) for device in claim.devices[:1]}
@@ -73,7 +95,7 @@ class Once(Plain):
 
 
 class Strict(Plain):
-    """Refuses to unprepare what it has not prepared in this process."""
+    """Fails to unprepare a claim that it has not prepared in this process."""
 
     def __init__(self) -> None:
         self.mine: set[str] = set()
@@ -87,7 +109,7 @@ class Strict(Plain):
 
 
 class Misspelt(Plain):
-    """A device name that no API server takes."""
+    """Has a device name that the API server rejects."""
 
     def discover(self) -> Iterable[dra.Device]:
         return [dra.Device("Card_0")]

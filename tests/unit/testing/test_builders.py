@@ -1,4 +1,4 @@
-"""Objects in one line, whose defaults fit together."""
+"""The builders create objects whose defaults fit together."""
 
 import dradriver as dra
 from dradriver.allocator import AllocationNode, InUse, Inventory, allocate
@@ -24,7 +24,7 @@ def test_every_claim_has_a_uid_of_its_own() -> None:
     assert claim().metadata.uid != claim().metadata.uid
 
 
-def test_configuration_is_written_as_users_write_it_and_go_stores_it() -> None:
+def test_configuration_is_canonical_json_with_its_kind() -> None:
     parameters = bytes(opaque("led.example.com", LedConfig(zone="<a>")).parameters)
     assert parameters == (
         b'{"apiVersion":"led.example.com/v1","brightNess":1,"kind":"LedConfig","zone":"\\u003ca\\u003e"}'

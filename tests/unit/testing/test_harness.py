@@ -1,4 +1,4 @@
-"""The harness: a driver with everything that it meets on a node, except for the kubelet and the API server."""
+"""The harness runs a driver with the real node side, but without a kubelet and an API server."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +14,14 @@ from tests.unit.testing.drivers import Misspelt, Partitions, Plain
 Make = Callable[[Callable[[], dra.Driver]], Harness]
 
 
-def test_claims_get_devices_that_no_other_claim_has(driver_harness: Make) -> None:
+def test_claims_get_different_devices(driver_harness: Make) -> None:
     harness = driver_harness(Plain)
     assert [harness.allocate().results[0].device for _ in range(2)] == ["a", "b"]
     with pytest.raises(Refusal):
         harness.allocate()
 
 
-def test_selectors_and_counters_are_the_allocators(driver_harness: Make) -> None:
+def test_the_allocator_applies_selectors_and_counters(driver_harness: Make) -> None:
     harness = driver_harness(Plain)
     wanted = device_request(Plain.name, 'device.attributes["plain.example.com"].index == 1')
     assert harness.allocate(wanted).results[0].device == "b"
@@ -36,7 +36,7 @@ def test_the_slices_are_those_that_would_be_published(driver_harness: Make) -> N
         driver_harness(Misspelt).slices()
 
 
-def test_what_a_container_gets_is_read_from_the_spec_on_disk(driver_harness: Make) -> None:
+def test_edits_are_read_from_the_spec_on_disk(driver_harness: Make) -> None:
     harness = driver_harness(Plain)
     claim = harness.allocate()
     prepared = harness.prepare(claim)
@@ -46,7 +46,7 @@ def test_what_a_container_gets_is_read_from_the_spec_on_disk(driver_harness: Mak
     assert prepared.devices[0].cdi_ids
 
 
-def test_a_process_that_dies_leaves_what_it_had_recorded(driver_harness: Make) -> None:
+def test_a_killed_process_leaves_its_records(driver_harness: Make) -> None:
     harness = driver_harness(Plain)
     claim = harness.allocate()
     first = harness.driver
@@ -57,7 +57,7 @@ def test_a_process_that_dies_leaves_what_it_had_recorded(driver_harness: Make) -
     assert harness.driver is not first
 
 
-def test_its_folders_are_the_kubelets(tmp_path: Path) -> None:
+def test_the_folders_have_the_layout_of_the_kubelet(tmp_path: Path) -> None:
     with Harness(Plain, tmp_path) as harness:
         harness.prepare(harness.allocate())
     assert (tmp_path / "plugins/plain.example.com/state.db").exists()

@@ -1,4 +1,4 @@
-"""Node selectors match as Kubernetes' scheduler matches them."""
+"""Node selectors match like those of kube-scheduler."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_requirement_compares_a_label(requirement: NodeSelectorRequirement, ma
     assert requirement.matches(LABELS) is matches
 
 
-def test_terms_are_alternatives_and_requirements_add_up() -> None:
+def test_one_term_with_all_its_requirements_must_match() -> None:
     zone = NodeSelectorRequirement("zone", "In", ["a"])
     other = NodeSelectorRequirement("zone", "In", ["b"])
     assert not NodeSelector([NodeSelectorTerm(match_expressions=[zone, other])]).matches("n", LABELS)
@@ -39,6 +39,6 @@ def test_an_empty_term_matches_no_node() -> None:
     assert not NodeSelector([NodeSelectorTerm()]).matches("n", LABELS)
 
 
-def test_one_node_is_selected_by_its_name() -> None:
+def test_a_node_is_selected_by_its_name() -> None:
     assert NodeSelector.for_node("n").matches("n", {})
     assert not NodeSelector.for_node("n").matches("m", {})

@@ -1,4 +1,4 @@
-"""Bodies are written as Go's encoder writes them (requirement: bytes inside opaque parameters matter)."""
+"""Bodies are encoded like Go's encoder, because the API server compares bytes inside opaque parameters."""
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ from dradriver.model.resource.claim import OpaqueConfig, ResourceClaim
 from dradriver.model.resource.slices import PoolReference, ResourceSlice
 
 
-def test_keys_are_sorted_and_nothing_is_padded() -> None:
+def test_keys_are_sorted_without_spaces() -> None:
     assert canonical({"b": [1, 2], "a": {"d": None, "c": True}}) == b'{"a":{"c":true,"d":null},"b":[1,2]}'
 
 
@@ -38,14 +38,14 @@ def test_numbers_are_go_numbers(number: float, text: bytes) -> None:
     assert canonical(number) == text
 
 
-def test_parameters_of_others_keep_their_bytes_when_read() -> None:
+def test_decoded_parameters_keep_their_bytes() -> None:
     raw = b'{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":{"b": 1.0, "a":"<"}}}]}}}'
     config = decode(ResourceClaim, raw).spec.devices.config[0].opaque
     assert config is not None
     assert bytes(config.parameters) == b'{"b": 1.0, "a":"<"}'
 
 
-def test_parameters_become_canonical_when_they_are_written() -> None:
+def test_written_parameters_are_canonical() -> None:
     config = OpaqueConfig("d", msgspec.Raw(b'{"b": 1.0, "a":"<"}'))
     assert canonical(config) == b'{"driver":"d","parameters":{"a":"\\u003c","b":1}}'
 
@@ -63,6 +63,6 @@ def test_a_wrong_type_is_reported_with_the_object_and_the_field() -> None:
     assert str(caught.value) == "ResourceSlice node-1-x: spec.devices[0].name: Expected `str`, got `int`"
 
 
-def test_what_is_not_json_is_reported_not_raised_as_a_decoder_error() -> None:
+def test_a_text_that_is_not_json_is_an_invalid_object() -> None:
     with pytest.raises(InvalidObjectError, match="ResourceSlice"):
         decode(ResourceSlice, b"{")

@@ -33,17 +33,17 @@ def test_plain_amounts_become_quantities() -> None:
     assert CounterSet("c", {"memory": 5}).counters == {"memory": Counter(Quantity(5))}
 
 
-def test_an_attribute_of_an_unknown_type_is_refused() -> None:
-    with pytest.raises(TypeError, match="is no attribute"):
+def test_an_attribute_of_an_unsupported_type_is_rejected() -> None:
+    with pytest.raises(TypeError, match="is not an attribute"):
         Device("d", attributes={"x": [1.5]})  # type: ignore[dict-item]
 
 
-def test_a_malformed_amount_is_refused() -> None:
+def test_an_invalid_amount_is_rejected() -> None:
     with pytest.raises(InvalidQuantityError):
         Device("d", capacity={"memory": "lots"})
 
 
-def test_amounts_are_plain_wherever_one_is_given() -> None:
+def test_plain_amounts_are_accepted_in_every_field() -> None:
     tens = CapacityRequestPolicy(default=10, valid_values=[10, "20"])
     range_ = CapacityRequestPolicyRange(min=1, max="1Ki", step=Quantity(1))
     device = Device("d", capacity={"cores": Capacity(100, tens)})
@@ -56,7 +56,7 @@ def test_amounts_are_plain_wherever_one_is_given() -> None:
 
 
 @pytest.mark.parametrize("make", [Capacity, Counter, lambda amount: CapacityRequestPolicy(default=amount)])
-def test_what_is_no_amount_is_refused_where_it_is_given(make: Callable[[object], object]) -> None:
+def test_an_invalid_amount_raises_in_the_constructor(make: Callable[[object], object]) -> None:
     with pytest.raises(InvalidQuantityError, match=r"1\.5 is not a quantity"):
         make(1.5)
 
@@ -77,5 +77,5 @@ def test_an_unqualified_attribute_belongs_to_the_drivers_domain(name: str) -> No
     assert Device("d", attributes={"gpu.example.com/uuid": "x"}).attribute(name, "gpu.example.com") == "x"
 
 
-def test_an_attribute_that_is_not_there_is_none() -> None:
+def test_a_missing_attribute_is_none() -> None:
     assert Device("d").attribute("uuid", "gpu.example.com") is None

@@ -1,4 +1,4 @@
-"""Every rule of a pool is reported with the field it is about."""
+"""Every broken rule of a pool is reported with its field."""
 
 import pytest
 
@@ -18,12 +18,12 @@ def consuming(counter_set: str = "gpu-0", counter: str = "memory", *groups: str)
     return Device("d", consumes_counters=[CounterConsumption(counter_set, {counter: 1}, groups)])
 
 
-def test_a_sound_pool_has_no_problems() -> None:
+def test_a_valid_pool_has_no_problems() -> None:
     assert problems(Pool("node-1", (consuming("gpu-0", "memory", "mig"),), (SET,))) == []
 
 
 @pytest.mark.parametrize(
-    ("pool", "path", "words"),
+    ("pool", "path", "message"),
     [
         (Pool("Node_1"), "name", "DNS subdomain"),
         (Pool(devices=(Device("gpu.0"),)), "devices[gpu.0].name", "DNS label"),
@@ -56,7 +56,7 @@ def test_a_sound_pool_has_no_problems() -> None:
             "named twice",
         ),
         (Pool(devices=(Device("d", {"a-b": 1}),)), "devices[d].attributes[a-b]", "qualified name"),
-        (Pool(devices=(Device("d", {"a": "x" * 65}),)), "devices[d].attributes[a]", "longer than 64 bytes"),
+        (Pool(devices=(Device("d", {"a": "x" * 65}),)), "devices[d].attributes[a]", "at most 64 bytes"),
         (Pool(devices=(Device("d", {"a": Attribute()}),)), "devices[d].attributes[a]", "exactly one"),
         (
             Pool(devices=(Device("d", {"a": Version("1.2")}),)),
@@ -83,7 +83,7 @@ def test_a_sound_pool_has_no_problems() -> None:
         (
             Pool(devices=(Device("d", binding_conditions=["ready"]),)),
             "devices[d].bindingFailureConditions",
-            "given together",
+            "set together",
         ),
         (
             Pool(devices=(Device("d", binding_conditions=["a"], binding_failure_conditions=["a"]),)),
@@ -117,6 +117,6 @@ def test_a_sound_pool_has_no_problems() -> None:
         ),
     ],
 )
-def test_a_broken_rule_is_reported_with_its_field(pool: Pool, path: str, words: str) -> None:
+def test_a_broken_rule_is_reported_with_its_field(pool: Pool, path: str, message: str) -> None:
     found = {problem.path: problem.rule for problem in problems(pool)}
-    assert words in found[path]
+    assert message in found[path]

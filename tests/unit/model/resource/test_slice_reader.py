@@ -71,7 +71,7 @@ def test_equal_parts_are_one_object() -> None:
         {"sharedCounters": [{}]},
     ],
 )
-def test_what_is_wrong_is_said_as_decode_says_it(spec: dict[str, object]) -> None:
+def test_errors_are_those_of_decode(spec: dict[str, object]) -> None:
     errors = []
     for read in (SliceReader().read, lambda data: decode(ResourceSlice, data)):
         with pytest.raises(InvalidObjectError) as caught:
@@ -83,5 +83,5 @@ def test_what_is_wrong_is_said_as_decode_says_it(spec: dict[str, object]) -> Non
 @pytest.mark.parametrize(
     ("raw", "real"), [(_RawDevice, Device), (_RawSpec, ResourceSliceSpec), (_RawSlice, ResourceSlice)]
 )
-def test_no_field_is_forgotten(raw: type, real: type) -> None:
+def test_raw_types_have_all_fields(raw: type, real: type) -> None:
     assert raw.__struct_fields__ == real.__struct_fields__  # type: ignore[attr-defined]
