@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes a virtual environment with a pip that knows dependency groups, on machines that lack parts of Python too.
+# Creates a virtual environment with a pip that supports dependency groups, also on machines without ensurepip.
 # Usage: PYTHON=python3.12 venv.sh DIRECTORY
-#        PYTHON=python3.12 venv.sh --is-of-another DIRECTORY    succeeds if it is there and of another Python
+#        PYTHON=python3.12 venv.sh --is-of-another DIRECTORY    succeeds if it exists and is of another Python
 set -eu
 
 python=${PYTHON:-python3}
@@ -19,26 +19,26 @@ fail() {
     exit 1
 }
 
-command -v "$python" >/dev/null || fail "$python not found: install Python 3.11 or newer, or say make PYTHON=/path/to/python"
+command -v "$python" >/dev/null || fail "$python not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-    fail "$python is $("$python" -V 2>&1): dradriver needs Python 3.11 or newer; say make PYTHON=/path/to/it"
+    fail "$python is $("$python" -V 2>&1): dradriver needs Python 3.11 or newer; run make PYTHON=/path/to/python"
 
 if [ -x "$venv/bin/python" ] && "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     exit 0
 fi
 
-echo "making a virtual environment in $venv"
+echo "creating a virtual environment in $venv"
 if ! "$python" -m venv "$venv" >/dev/null 2>&1; then
     # Debian and Ubuntu ship Python without ensurepip.
     rm -rf "$venv"
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        echo "installing python3-venv, which this Python lacks"
+        echo "installing python3-venv, because this Python has no ensurepip"
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; } >/dev/null ||
             fail "apt-get could not install python3-venv"
         "$python" -m venv "$venv"
     else
-        fail "$python can't make virtual environments: install its venv module (Debian: apt-get install python3-venv)"
+        fail "$python cannot create virtual environments: install its venv module (Debian: apt-get install python3-venv)"
     fi
 fi
-# Dependency groups came with pip 25.1.
+# pip supports dependency groups since 25.1.
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check 'pip>=25.1'

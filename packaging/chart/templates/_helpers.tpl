@@ -1,8 +1,8 @@
-{{/* The prefix of all names: at most 34 characters, so that a driver's key (20) and "-webhook" fit into 63. */}}
+{{/* The prefix of all names: at most 34 characters, so that a driver's key (20) and "-webhook" fit in 63. */}}
 {{- define "dradriver.fullname" -}}
 {{- $chart := default .Chart.Name .Values.nameOverride -}}
 {{- $name := default (ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name)) .Values.fullnameOverride -}}
-{{- /* A release's name may have dots, that of a Service may not. */ -}}
+{{- /* The name of a release can have dots, the name of a Service cannot. */ -}}
 {{- $name = $name | replace "." "-" -}}
 {{- if gt (len $name) 34 -}}
 {{- printf "%s-%s" ($name | trunc 25 | trimSuffix "-") (sha256sum $name | trunc 8) -}}
@@ -11,16 +11,19 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The enabled drivers, by key, each with the defaults under its own settings; YAML. */}}
+{{/* The enabled drivers by key, as YAML. Own settings of a driver override the defaults. */}}
 {{- define "dradriver.drivers" -}}
 {{- $drivers := dict -}}
 {{- $user := dict "runAsNonRoot" true "runAsUser" 65532 "runAsGroup" 65532 -}}
 {{- $pool := dict "podSecurityContext" $user "tolerations" list "priorityClassName" "system-cluster-critical" -}}
-{{- /* What is of a node only, the schema refuses among a pool driver's own settings. */ -}}
-{{- $pool = merge $pool (dict "paths" list "hostNetwork" false "multiNodeClaims" false "readConfigMaps" list "webhook" (dict "enabled" false)) -}}
+{{- /* The schema rejects these settings of nodes in drivers without a node. The defaults must not apply either. */ -}}
+{{- $pool = merge $pool (dict "paths" list "hostNetwork" false "hostPID" false "multiNodeClaims" false "readConfigMaps" list "webhook" (dict "enabled" false)) -}}
 {{- range $key, $given := .Values.drivers -}}
-{{- $kind := dict "kind" "node" "bindingDriver" false -}}
-{{- $driver := mergeOverwrite $kind (deepCopy $.Values.driverDefaults) (ternary (deepCopy $pool) dict (eq (dig "kind" "node" $given) "pool")) (deepCopy $given) -}}
+{{- $kind := dict "kind" "node" "bindingDriver" false "controllerDriver" false "nodeReleases" false "kubeletPlugins" list "parameterKinds" list -}}
+{{- $driver := mergeOverwrite $kind (deepCopy $.Values.driverDefaults) (ternary dict (deepCopy $pool) (eq (dig "kind" "node" $given) "node")) (deepCopy $given) -}}
+{{- if or (eq $driver.kind "controller") $driver.controllerDriver -}}
+{{- $_ := set $driver "kubeletPlugins" (default (list $driver.driverName) $driver.kubeletPlugins) -}}
+{{- end -}}
 {{- if $driver.enabled -}}
 {{- $_ := set $drivers $key $driver -}}
 {{- end -}}
@@ -28,9 +31,18 @@
 {{- toYaml $drivers -}}
 {{- end -}}
 
+{{/* Not empty if the settings of a driver need a DeviceClass: dict "class" CLASS "settings" SETTINGS. */}}
+{{- define "dradriver.class.applies" -}}
+{{- $setting := splitList "=" (default "" .class.ifSetting) -}}
+{{- $given := get .settings (first $setting) -}}
+{{- if or (not .class.ifSetting) (and $given (or (eq (len $setting) 1) (eq (toString $given) (last $setting)))) -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/*
 The templates below take a scope: dict "root" $ "key" KEY "driver" DRIVER.
-One name for DaemonSet or Deployment, ServiceAccount, role and policy of a driver: nothing else may compute it.
+This is the only place that computes the name of a driver's DaemonSet or Deployment, ServiceAccount, role and policy.
 */}}
 {{- define "dradriver.driver.name" -}}
 {{- printf "%s-%s" (include "dradriver.fullname" .root) .key -}}
@@ -40,7 +52,7 @@ One name for DaemonSet or Deployment, ServiceAccount, role and policy of a drive
 {{- printf "%s-webhook" (include "dradriver.driver.name" .) -}}
 {{- end -}}
 
-{{/* The user as whom a driver's pods talk to the API server. */}}
+{{/* The user name of a driver's pods at the API server. */}}
 {{- define "dradriver.driver.user" -}}
 {{- printf "system:serviceaccount:%s:%s" .root.Release.Namespace (include "dradriver.driver.name" .) -}}
 {{- end -}}
@@ -63,7 +75,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 
 {{- define "dradriver.image" -}}
 {{- $image := mergeOverwrite (deepCopy .root.Values.image) (deepCopy .driver.image) -}}
-{{- $repository := required (printf "image.repository (or drivers.%s.image.repository) is needed: where the driver's image is" .key) $image.repository -}}
+{{- $path := default (printf "drivers.%s" .key) .path -}}
+{{- $repository := required (printf "image.repository or %s.image.repository: the repository of the image is required" $path) $image.repository -}}
 image: {{ if $image.digest -}}
 {{ printf "%s@%s" $repository $image.digest | quote }}
 {{- else -}}
@@ -73,8 +86,8 @@ imagePullPolicy: {{ $image.pullPolicy }}
 {{- end -}}
 
 {{/*
-The folder of the kubelet's plugins that a driver gets to see: its own. Its socket goes one level up where the
-path would be too long for a socket (107 bytes, 14 of them for the name), and then it needs the parent.
+The mounted folder of the kubelet's plugins: the driver's own folder. If the path of its socket would be longer than
+107 bytes (14 of them for the name), the socket is one level up, and the parent folder is mounted.
 */}}
 {{- define "dradriver.pluginsMount" -}}
 {{- $plugins := printf "%s/plugins" (trimSuffix "/" .root.Values.kubeletRootDir) -}}

@@ -1,4 +1,4 @@
-{{/* The pod of a driver, in the DaemonSet of a node's and in the Deployment of a pool driver. */}}
+{{/* The pod template of a driver: for the DaemonSet of a node's driver and the Deployment of a pool driver or controller. */}}
 {{- define "dradriver.pod" -}}
 {{- $driver := .driver -}}
 {{- $root := .root -}}
@@ -24,6 +24,9 @@ spec:
   {{- end }}
   {{- with $driver.priorityClassName }}
   priorityClassName: {{ . }}
+  {{- end }}
+  {{- if $driver.hostPID }}
+  hostPID: true
   {{- end }}
   {{- if $driver.hostNetwork }}
   hostNetwork: true
@@ -74,7 +77,7 @@ spec:
           value: {{ . | quote }}
         {{- end }}
         {{- with $driver.settings }}
-        - name: {{ required (printf "drivers.%s.settingsVariable is needed: settings are given to the driver in it" $.key) $driver.settingsVariable }}
+        - name: {{ required (printf "drivers.%s.settingsVariable: required if settings are set, because the driver reads them from this variable" $.key) $driver.settingsVariable }}
           value: {{ toYaml . | quote }}
         {{- end }}
         {{- with $driver.env }}
@@ -98,11 +101,11 @@ spec:
       securityContext:
         {{- $rights := deepCopy $driver.securityContext }}
         {{- if $rights.privileged }}
-        # Implied, and the default's `false` would be refused.
+        # Required with `privileged`: the API server would reject the default `false`.
         {{- $_ := set $rights "allowPrivilegeEscalation" true }}
         {{- end }}
         {{- toYaml $rights | nindent 8 }}
-      # Not in /dev, which may be the node's.
+      # Not in /dev, which can be a folder of the node.
       terminationMessagePath: /termination-log
       terminationMessagePolicy: FallbackToLogsOnError
       volumeMounts:
@@ -131,7 +134,7 @@ spec:
       hostPath:
         path: {{ include "dradriver.pluginsMount" . }}
         type: DirectoryOrCreate
-    # Not created: where it is missing, kubeletRootDir is wrong, and the pod's events say so.
+    # Must exist. If it is missing, kubeletRootDir is wrong, and an event of the pod reports it.
     - name: registry
       hostPath:
         path: {{ $kubelet }}/plugins_registry

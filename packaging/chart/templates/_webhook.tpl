@@ -1,13 +1,13 @@
 {{/* The Secret with the webhook's certificate. */}}
 {{- define "dradriver.webhook.secret" -}}
 {{- if eq .driver.webhook.certificate "secret" -}}
-{{- required (printf "drivers.%s.webhook.secretName is needed for certificate: secret" .key) .driver.webhook.secretName -}}
+{{- required (printf "drivers.%s.webhook.secretName: required for certificate: secret" .key) .driver.webhook.secretName -}}
 {{- else -}}
 {{- printf "%s-tls" (include "dradriver.webhook.name" .) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The certificate in the way that is asked for, and the configuration that trusts it. */}}
+{{/* The certificate of the selected kind, and the webhook configuration that trusts it. */}}
 {{- define "dradriver.webhook.certificate" -}}
 {{- $certificate := .driver.webhook.certificate -}}
 {{- if eq $certificate "generated" -}}
@@ -18,12 +18,12 @@
 {{ include "dradriver.webhook.certManager" . }}
 {{ include "dradriver.webhook.configuration" . }}
 {{- else -}}
-{{- $pem := required (printf "drivers.%s.webhook.caBundle is needed for certificate: secret" .key) .driver.webhook.caBundle -}}
+{{- $pem := required (printf "drivers.%s.webhook.caBundle: required for certificate: secret" .key) .driver.webhook.caBundle -}}
 {{ include "dradriver.webhook.configuration" (set . "caBundle" (b64enc $pem)) }}
 {{- end -}}
 {{- end -}}
 
-{{/* ca.crt, tls.crt and tls.key in base64: those of the release that is there, or new ones for ten years. */}}
+{{/* ca.crt, tls.crt and tls.key in base64: those of the installed release, or new ones for ten years. */}}
 {{- define "dradriver.webhook.generated" -}}
 {{- $service := printf "%s.%s" (include "dradriver.webhook.name" .) .root.Release.Namespace -}}
 {{- $there := lookup "v1" "Secret" .root.Release.Namespace (include "dradriver.webhook.secret" .) -}}
@@ -97,7 +97,7 @@ metadata:
     cert-manager.io/inject-ca-from: {{ .root.Release.Namespace }}/{{ $name }}
   {{- end }}
 webhooks:
-  # At least three parts, and the driver's name may have one.
+  # The name needs at least three parts; the driver's name can have only one.
   - name: {{ printf "parameters.%s%s" .driver.driverName (ternary "" ".dradriver" (contains "." .driver.driverName)) }}
     admissionReviewVersions: [v1]
     sideEffects: None
@@ -117,10 +117,10 @@ webhooks:
         apiVersions: [v1, v1beta1, v1beta2]
         operations: [CREATE, UPDATE]
         resources: [resourceclaims, resourceclaimtemplates, deviceclasses]
-    # Objects without parameters for this driver never wait for it, and never fail with it.
+    # Objects without parameters for this driver are not sent to the webhook.
     matchConditions:
       - name: has-parameters-for-the-driver
         expression: >-
           (object.spec.?devices.?config.orValue([]) + object.spec.?spec.?devices.?config.orValue([]) +
-          object.spec.?config.orValue([])).exists(config, config.?opaque.?driver.orValue('') == '{{ .driver.driverName }}')
+          object.spec.?config.orValue([])).exists(config, config.?opaque.?driver.orValue('') {{ .root.Values.classic.enabled | ternary (printf "in ['%s', 'classic.dradriver.dev']" .driver.driverName) (printf "== '%s'" .driver.driverName) }})
 {{- end -}}
