@@ -1,7 +1,6 @@
-"""The node half of the TPU example: gives containers the TPUs of this host that belong to a published slice.
+"""The node driver of the TPU example: gives containers the TPUs of this host that belong to a published slice.
 
-`pools.py` publishes the slice. This driver runs beside every kubelet:
-`dradriver run examples.tpu.node:TpuDriver`.
+`pools.py` publishes the slice. Run this driver on every host: `dradriver run examples.tpu.node:TpuDriver`.
 """
 
 from collections.abc import Mapping
@@ -16,12 +15,12 @@ class TpuDriver(dra.Driver):
     name = "tpu.example.com"
 
     def discover(self) -> list[dra.Device]:
-        return []  # a host has no devices of its own: all belong to the shared pool
+        return []  # a host has no devices of its own: all devices belong to the shared pool
 
     def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
-        return {device: self.prepared(device) for device in claim.devices}
+        return {device: self.prepare_device(device) for device in claim.devices}
 
-    def prepared(self, device: dra.AllocatedDevice) -> dra.PreparedDevice:
+    def prepare_device(self, device: dra.AllocatedDevice) -> dra.PreparedDevice:
         topology = device.device.attribute("topology") if device.device else None
         edits = dra.ContainerEdits(
             env={"TPU_SLICE": device.name, "TPU_TOPOLOGY": str(topology), "TPU_HOST": self.node_name},

@@ -32,9 +32,9 @@ class LoopDriver(dra.Driver):
         ]
 
     def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.ContainerEdits]:
-        return {device: self._edits(device) for device in claim.devices}
+        return {device: self._make_edits(device) for device in claim.devices}
 
-    def _edits(self, device: dra.AllocatedDevice) -> dra.ContainerEdits:
+    def _make_edits(self, device: dra.AllocatedDevice) -> dra.ContainerEdits:
         path = f"/dev/{device.name.replace('-', '')}"
         config = device.config(LoopConfig) or LoopConfig()
         node = dra.DeviceNode(path, permissions="r" if config.read_only else "rw")

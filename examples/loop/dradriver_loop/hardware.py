@@ -12,7 +12,7 @@ from typing import Final
 LOOP_CTL_ADD: Final = 0x4C80
 """ioctl of /dev/loop-control that creates the loop device with a given index (`linux/loop.h`)."""
 HIGHEST: Final = 256
-"""Upper limit of loop devices. No device is created with this index or a higher one."""
+"""Upper limit of loop devices. No device is created with this index or a higher index."""
 SECTOR: Final = 512
 """Bytes in a unit of /sys/block/*/size, independent of the device's own block size."""
 
@@ -24,8 +24,8 @@ class Loop:
     Attributes:
         index: number of the device.
         path: path of the device node.
-        backed: whether it is backed by a file now.
-        size: bytes; 0 while it is not backed by a file.
+        backed: whether a file backs the device now.
+        size: size in bytes; 0 while no file backs the device.
     """
 
     index: int
@@ -39,7 +39,7 @@ def find_loops(sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -
     numbers = (name.name.removeprefix("loop") for name in sys_block.glob("loop*"))
     for index in sorted(int(number) for number in numbers if number.isdigit()):
         entry, node = sys_block / f"loop{index}", dev / f"loop{index}"
-        # A device can disappear at any moment. One that cannot be read counts as missing.
+        # A device can disappear at any moment. A device that cannot be read counts as missing.
         with suppress(OSError, ValueError):
             if stat.S_ISBLK(node.stat().st_mode):
                 sectors = int((entry / "size").read_text())
@@ -49,7 +49,7 @@ def find_loops(sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -
 def make_loops(*, free: int, sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -> None:
     """Create loop devices until `free` of them have no backing file.
 
-    Devices that the kernel or the permissions do not allow are skipped.
+    A device is skipped if the kernel or the permissions do not allow its creation.
 
     Args:
         free: number of devices without a backing file.
@@ -61,7 +61,7 @@ def make_loops(*, free: int, sys_block: Path = Path("/sys/block"), dev: Path = P
         entry, node = sys_block / f"loop{index}", dev / f"loop{index}"
         with suppress(OSError, ValueError):
             if not entry.exists():
-                _add(dev / "loop-control", index)
+                _create_loop(dev / "loop-control", index)
             if not node.exists():
                 # If /dev is not the kernel's devtmpfs, as in most containers, nothing else creates the node.
                 major, minor = map(int, (entry / "dev").read_text().split(":"))
@@ -70,7 +70,7 @@ def make_loops(*, free: int, sys_block: Path = Path("/sys/block"), dev: Path = P
         index += 1
 
 
-def _add(control: Path, index: int) -> None:
+def _create_loop(control: Path, index: int) -> None:
     descriptor = os.open(control, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, LOOP_CTL_ADD, index)

@@ -1,4 +1,4 @@
-"""Tests of the loop driver: the contract of every driver, and the features of this one."""
+"""Tests of the loop driver: the contract of every driver, and the features of this driver."""
 
 from pathlib import Path
 
@@ -57,15 +57,15 @@ def test_the_devices_of_this_machine_come_in_the_order_of_their_numbers() -> Non
 
 
 def test_devices_are_made_until_enough_are_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def add(control: Path, index: int) -> None:
+    def create(control: Path, index: int) -> None:
         if index == 3:
             raise PermissionError(control)
         (tmp_path / f"sys/loop{index}").mkdir(parents=True)
         (tmp_path / f"dev/loop{index}").touch()
 
-    monkeypatch.setattr(hardware, "_add", add)
+    monkeypatch.setattr(hardware, "_create_loop", create)
     (tmp_path / "dev").mkdir()
-    add(tmp_path, 1)
+    create(tmp_path, 1)
     (tmp_path / "sys/loop1/loop").mkdir()
     make_loops(free=4, sys_block=tmp_path / "sys", dev=tmp_path / "dev")
     assert sorted(path.name for path in (tmp_path / "dev").iterdir()) == [
