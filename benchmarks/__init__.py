@@ -11,6 +11,8 @@ They print figures without a verdict.
 - `report`: the table of medians.
 - `uevents`: storms of uevents for the FPGA driver.
 - `waiting`: pods that wait for binding conditions.
+- `scheduling`: the scheduler alone.
+- `embedded`: the scheduler with the API server in the same process.
 - `allocator`: cost and packing of allocation.
 - `soak`: growth of processes over thousands of pods.
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks import node
 from benchmarks.bed import Bed
-from benchmarks.peers import Peer, go_peers, python_peer, with_slower_syncs
+from benchmarks.peers import go_peers, python_peers, with_slower_syncs
 from benchmarks.report import Report
 from benchmarks.servers import SERVERS
 
@@ -34,19 +34,21 @@ async def main() -> int:
         help="syncs of the drivers' files take so many milliseconds longer than this disk's (strace does it)",
     )
     options = parser.parse_args()
-    peers: list[Peer] = [python_peer(), *go_peers()]
-    if len(peers) == 1:
+    ours, others = python_peers(), go_peers()
+    if not others:
         print("no Go toolchain: without the Go driver to compare with", file=sys.stderr)
     if options.slower_syncs is not None:
         if shutil.which("strace") is None:
             parser.error("--slower-syncs needs strace, which is not installed")
-        peers = [with_slower_syncs(peer, options.slower_syncs) for peer in peers]
-    report = Report([peer.title for peer in peers])
+        ours, others = (
+            [with_slower_syncs(peer, options.slower_syncs) for peer in peers] for peers in (ours, others)
+        )
+    report = Report([peer.title for peer in ours], [peer.title for peer in others])
     with tempfile.TemporaryDirectory(prefix="dradriver-bench-") as directory:
         folder = Path(directory)
         async with SERVERS[options.server](folder) as kubeconfigs, Bed(folder, kubeconfigs) as bed:
             for number in range(1, options.rounds + 1):
-                for peer in peers:
+                for peer in (*ours, *others):
                     print(f"round {number} of {options.rounds}: {peer.title}", file=sys.stderr)
                     await node.measure(bed, peer, options.prepares, report)
     print(report.table())

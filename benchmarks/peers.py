@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-__all__ = ["ROOT", "Peer", "go_peers", "python_peer", "with_slower_syncs"]
+from benchmarks.driver import BenchDriver, PlainBenchDriver
+
+__all__ = ["ROOT", "Peer", "go_peers", "python_peers", "with_slower_syncs"]
 
 ROOT = Path(__file__).resolve().parent.parent
 GO_SOURCE = ROOT / "tests" / "interop" / "kubeletplugin"
@@ -31,13 +33,20 @@ class Peer:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def python_peer() -> Peer:
-    """Return a driver on dradriver with its bytecode in files, as after an installation."""
+def python_peers() -> list[Peer]:
+    """Return drivers on dradriver, started by `dradriver run` with bytecode files, as after an installation.
+
+    The methods of the first one are coroutines. Those of the second one are plain functions.
+    """
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(_cache() / "bytecode")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    everything = "import benchmarks.driver, dradriver.runner.serve, yaml, prometheus_client"
+    everything = "import benchmarks.driver, dradriver.cli.main, dradriver.runner.serve, yaml, prometheus_client"
     subprocess.run([sys.executable, "-c", everything], cwd=ROOT, check=True, env=environment)
-    return Peer("dradriver", "bench.example.com", (sys.executable, "-m", "benchmarks.driver"), environment)
+    program = str(Path(sys.executable).parent / "dradriver")
+    return [
+        Peer(title, driver.name, (program, "run", f"{driver.__module__}:{driver.__name__}"), environment)
+        for title, driver in (("dradriver", BenchDriver), ("dradriver, plain def", PlainBenchDriver))
+    ]
 
 
 def go_peers() -> list[Peer]:

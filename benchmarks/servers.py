@@ -50,8 +50,8 @@ async def _real(_: Path) -> AsyncIterator[Kubeconfigs]:
 
     Drivers use the administrator's identity, because the time of authorization is not measured.
     """
-    from tests.e2e import control_plane  # noqa: PLC0415 - builds Kubernetes at the first use
-    from tests.e2e.bed import Bed  # noqa: PLC0415
+    from tests.e2e.bed import control_plane  # noqa: PLC0415 - builds Kubernetes at the first use
+    from tests.e2e.bed.bed import Bed  # noqa: PLC0415
 
     with Bed() as bed:
         control_plane.start(bed)

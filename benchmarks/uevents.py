@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from dradriver_fpga.card import Cards
-from dradriver_fpga.card.real import Host, RealHardware
+from dradriver_fpga.card import FpgaCards
+from dradriver_fpga.card.real import FpgaHost, RealFpgas
 from tests.drivers.fpga.kernel.fake import FakeKernel
 from tests.drivers.fpga.kernel.uevents import Uevents
 
@@ -55,13 +55,13 @@ class Listener:
 
 
 async def listen(root: Path) -> None:
-    host = Host(
+    host = FpgaHost(
         records=root / "records.json",
         sysfs=root / "sys",
         boot_id=root / "boot_id",
         udev_control=root / "no-udevd",
     )
-    async with Cards(RealHardware(host), rescan=3600) as cards:
+    async with FpgaCards(RealFpgas(host), rescan=3600) as cards:
         async for found in cards.changes():
             print(len(found), time.monotonic(), flush=True)
 
@@ -70,7 +70,7 @@ async def listen(root: Path) -> None:
 def bed() -> Iterator[tuple[FakeKernel, Uevents, Listener]]:
     with tempfile.TemporaryDirectory() as folder:
         uevents = Uevents()
-        kernel = FakeKernel(Path(folder), uevents.tell)
+        kernel = FakeKernel(Path(folder), uevents.send)
         for number in range(OTHERS):
             kernel.tree.add(f"pci0000:00/0001:{number >> 3:02x}:00.{number & 7}", "pci", {"vendor": "0x1af4"})
             kernel.tree.add(f"platform/other.{number}", "platform")
@@ -98,7 +98,7 @@ def storm(seconds: float) -> None:
                 (kernel.replug if there else kernel.unplug)(card)
                 lags.append(listener.told(CARDS if there else CARDS - 1) - moment)
             while sent < (now - began) * A_MINUTE / 60:
-                uevents.tell("change", "devices/pci0000:30/0000:3b:00.0", "pci")
+                uevents.send("change", "devices/pci0000:30/0000:3b:00.0", "pci")
                 sent += 1
             time.sleep(0.005)
         share = (listener.cpu() - cpu) / (time.monotonic() - began)
@@ -114,7 +114,7 @@ def overflow() -> None:
         for _ in range(ROUNDS):
             listener.process.send_signal(signal.SIGSTOP)
             for number in range(BURST):
-                uevents.tell("change", f"devices/virtual/block/zram{number}", "block")
+                uevents.send("change", f"devices/virtual/block/zram{number}", "block")
             there = not there
             (kernel.replug if there else kernel.unplug)(card)
             moment = time.monotonic()

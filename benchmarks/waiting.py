@@ -7,6 +7,7 @@ end.
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -18,8 +19,10 @@ from typing import Final, TypeVar
 from benchmarks.report import markdown, percentile
 from benchmarks.servers import SERVERS
 from dradriver.control.controllers import Controllers
+from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, Client, PatchKind
 from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import Device
@@ -90,8 +93,16 @@ class Pods:
 
     def __init__(self, controllers: Controllers) -> None:
         self.seen = controllers.caches.pods.items
+        self._waiting: set[str] = set()
         self._changed = asyncio.Event()
-        controllers.caches.pods.subscribe(lambda *_: self._changed.set())
+        controllers.caches.pods.subscribe(self._record)
+
+    def _record(self, _kind: object, _old: object, new: Pod | None) -> None:
+        if new is not None and new.status.nominated_node_name:
+            self._waiting.add(new.ref)
+        elif new is not None:
+            self._waiting.discard(new.ref)
+        self._changed.set()
 
     async def until(self, done: Callable[[], bool]) -> None:
         """Return when `done` returns True."""
@@ -106,21 +117,38 @@ class Pods:
     @property
     def waiting(self) -> int:
         """The number of pods with a nominated node."""
-        return sum(bool(pod.status.nominated_node_name) for pod in self.seen.values())
+        return len(self._waiting)
 
 
-async def make_waiting(client: Client, pods: Pods, count: int) -> float:
-    """Create pods whose devices are not ready, and return the seconds until all wait."""
+def cpu_seconds(process: int | str) -> float:
+    """Return the CPU time of a process that still runs."""
+    # After the name, which ends with a parenthesis, the user and the system time are the 12th and 13th values.
+    values = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children_cpu_seconds() -> float:
+    """Return the CPU time of the processes that this process has started and that still run."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+    return sum(map(cpu_seconds, children))
+
+
+async def make_waiting(client: Client, pods: Pods, count: int) -> tuple[float, float, float]:
+    """Create pods whose devices are not ready.
+
+    Returns:
+        The seconds until all wait, and the seconds of CPU time of this process and of the API server.
+    """
 
     async def make(name: str) -> None:
         claim = builders.claim(builders.device_request(FABRIC), name=name)
         await client.create(CLAIMS, claim, "default", into=bytes)
         await client.create(PODS, builders.pod(name, name=name), "default", into=bytes)
 
-    began = time.monotonic()
+    began, used, served = time.monotonic(), time.process_time(), children_cpu_seconds()
     await each([f"pod-{i}" for i in range(count)], make)
     await pods.until(lambda: pods.waiting == count)
-    return time.monotonic() - began
+    return time.monotonic() - began, time.process_time() - used, children_cpu_seconds() - served
 
 
 async def others(client: Client, pods: Pods) -> list[float]:
@@ -135,17 +163,22 @@ async def others(client: Client, pods: Pods) -> list[float]:
     return seconds
 
 
+def ready_device(claim: ResourceClaim) -> dict[str, object]:
+    """Return the patch that sets the last condition of a claim's only device."""
+    (result,) = claim.results
+    condition = {"type": READY, "status": "True", "reason": "Ready", "message": ""}
+    condition["lastTransitionTime"] = rfc3339(datetime.now(UTC))
+    entry = {"driver": FABRIC, "pool": "fabric", "device": result.device, "conditions": [condition]}
+    return {"status": {"devices": [entry]}}
+
+
 async def last_conditions(client: Client, pods: Pods) -> list[float]:
     """Return the seconds from a pod's last condition to its binding, one pod after the other."""
     seconds = []
     for number in range(_SAMPLES):
         name = f"pod-{number}"
         claim = await client.get(CLAIMS, name, "default", into=ResourceClaim)
-        (result,) = claim.results
-        told = {"type": READY, "status": "True", "reason": "Told", "message": ""}
-        condition = {**told, "lastTransitionTime": rfc3339(datetime.now(UTC))}
-        entry = {"driver": FABRIC, "pool": "fabric", "device": result.device, "conditions": [condition]}
-        body = {"status": {"devices": [entry]}}
+        body = ready_device(claim)
         began = time.monotonic()
         await client.patch(CLAIMS, name, "default", body, PatchKind.MERGE, into=bytes, subresource="status")
         await pods.bound(name)
@@ -153,9 +186,9 @@ async def last_conditions(client: Client, pods: Pods) -> list[float]:
     return seconds
 
 
-def resident_kibibytes() -> int:
-    """Return the present memory of this process (VmRSS) in KiB."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
+def resident_kibibytes(process: int | str = "self") -> int:
+    """Return the present memory (VmRSS) of a process in KiB; the default is this process."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1])
 
 
@@ -163,14 +196,16 @@ async def measure(client: Client, pods: int) -> Iterable[Sequence[str]]:
     """Return the rows of the table."""
     rows: list[tuple[str, str]] = []
     began = time.monotonic()
-    async with Controllers(client, binding_timeout=timedelta(hours=1)) as controllers:
+    async with Controllers(client, SchedulerSettings(binding_timeout=timedelta(hours=1))) as controllers:
         rows.append(("start of the controllers, s", f"{time.monotonic() - began:.3g}"))
         seen = Pods(controllers)
         await client.create(PODS, builders.pod(name="first"), "default", into=bytes)
         await seen.bound("first")
         before = resident_kibibytes()
-        seconds = await make_waiting(client, seen, pods)
+        seconds, cpu, server_cpu = await make_waiting(client, seen, pods)
         rows.append((f"until all {pods} pods wait, s", f"{seconds:.3g}"))
+        rows.append(("CPU of the controllers and the client in this time, s", f"{cpu:.3g}"))
+        rows.append(("CPU of the API server in this time, s", f"{server_cpu:.3g}"))
         rows.append(("pods a second", f"{pods / seconds:.3g}"))
         rows.append(("memory for each pod that waits, KiB", f"{(resident_kibibytes() - before) / pods:.3g}"))
         began, used = time.monotonic(), time.process_time()

@@ -4,19 +4,23 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Final
 
+from benchmarks.allocator import component_churn
 from benchmarks.allocator.churn import POLICIES, SEEDS, TARGETS, refused_percent
+from benchmarks.allocator.mixes import MIXES
 from benchmarks.allocator.placing import Figures
 from benchmarks.allocator.programs import Programs
 from benchmarks.allocator.refusals import REFUSALS, TARGET_MS, p99_ms
 from benchmarks.allocator.workloads import WORKLOADS, Workload
-from benchmarks.report import markdown
+from benchmarks.report import markdown, markdown_row
 from dradriver.allocator import ORDERED, PACKED
 
-_ORDERS: Final = (ORDERED, PACKED)
+_ORDERS: Final = {order.name: order for order in (ORDERED, PACKED)}
+_NAMES: Final = (*WORKLOADS, "no", "churn", *MIXES)
 
 _SPEED_HEAD: Final = (
     "workload",
@@ -27,6 +31,8 @@ _SPEED_HEAD: Final = (
     "CPU ms a pod",
     "p50 ms",
     "p99 ms",
+    "max ms",
+    "first pod s",
     "load s",
     "load CPU s",
     "memory MiB",
@@ -38,55 +44,57 @@ _SPEED_HEAD: Final = (
 def main() -> int:
     """Run the selected workloads."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.allocator", description=__doc__)
-    parser.add_argument(
-        "what", nargs="*", metavar="WHAT", help=f"of {', '.join([*WORKLOADS, 'no', 'churn'])} (default: all)"
-    )
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=f"of {', '.join(_NAMES)} (default: all)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of the workloads (default 1)")
+    parser.add_argument("--pods", type=int, help="how many pods dradriver places (default: all)")
     parser.add_argument(
         "--peer-pods",
         type=int,
-        help="how many pods the peer places (0: all; default: a sample of each workload)",
+        help="how many pods kube-scheduler's plugin places (0: leave it out; default: a sample)",
     )
-    parser.add_argument("--no-peer", action="store_true", help="leave kube-scheduler's plugin out")
+    parser.add_argument(
+        "--orders", nargs="+", choices=_ORDERS, default=[*_ORDERS], help="of dradriver (default: both)"
+    )
     options = parser.parse_args()
-    wanted = options.what or [*WORKLOADS, "no", "churn"]
+    wanted = options.what or _NAMES
+    if unknown := set(wanted) - {*_NAMES}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory(prefix="dradriver-bench-") as folder:
-        programs = Programs(Path(folder), with_peer=not options.no_peer)
+        programs = Programs(Path(folder), with_peer=options.peer_pods != 0)
         if programs.peer is None:
             print("without kube-scheduler's plugin to compare with", file=sys.stderr)
-        rows = [
-            row
-            for name in WORKLOADS
-            if name in wanted
-            for seed in options.seeds
-            for row in _placed(programs, WORKLOADS[name](seed), seed, options.peer_pods)
-        ]
-        if rows:
-            print(markdown(_SPEED_HEAD, rows), end="\n\n", flush=True)
+        if names := [name for name in WORKLOADS if name in wanted]:
+            print(markdown(_SPEED_HEAD, ()), flush=True)
+            for name, seed in product(names, options.seeds):
+                for row in _placed(programs, WORKLOADS[name](seed), f"`{name}`, seed {seed}", options):
+                    print(markdown_row(row), flush=True)
+            print()
         if "no" in wanted:
             print(_refused(programs), end="\n\n", flush=True)
     if "churn" in wanted:
-        print(_packing())
+        print(_packing(), end="\n\n", flush=True)
+    for name in MIXES:
+        if name in wanted:
+            print(_fragmentation(name), end="\n\n", flush=True)
     return 0
 
 
 def _placed(
-    programs: Programs, workload: Workload, seed: int, peer_pods: int | None
+    programs: Programs, workload: Workload, name: str, options: argparse.Namespace
 ) -> Iterator[Sequence[str]]:
-    """Yield rows for dradriver in both orders with all pods, and one for the peer with a sample of them."""
-    path = programs.file(workload)
-    name = f"{workload.name}, seed {seed}"
-    sample = workload.sample if peer_pods is None else peer_pods
+    """Yield a row for the peer with a sample of the pods, and rows for dradriver in both orders."""
+    path = programs.file(workload, options.pods)
+    sample = min(options.peer_pods or workload.sample, options.pods or len(workload.pods))
     if programs.peer is not None:
-        print(f"{name}: kube-scheduler's plugin, {sample or 'all'} pods", file=sys.stderr)
+        print(f"{name}: kube-scheduler's plugin, {sample} pods", file=sys.stderr)
     peer = programs.place_by_peer(path, sample)
     if peer:
         yield _row(name, "kube-scheduler's plugin", peer)
-    for order in _ORDERS:
-        print(f"{name}: dradriver, {order.name}, all pods", file=sys.stderr)
-        ours = programs.place(path, order.name)
+    for order in options.orders:
+        print(f"{name}: dradriver, {order}", file=sys.stderr)
+        ours = programs.place(path, order)
         faster = f"{_pace(ours) / _pace(peer):.4g}" if peer else ""
-        yield _row(name, f"dradriver, {order.name}", ours, faster, f"{workload.target:g}")
+        yield _row(name, f"dradriver, {order}", ours, faster, f"{workload.target:g}")
 
 
 def _pace(figures: Figures) -> float:
@@ -104,6 +112,8 @@ def _row(name: str, by: str, figures: Figures, *more: str) -> Sequence[str]:
         f"{1e3 * figures.cpu_seconds / figures.offered:.3g}",
         f"{figures.p50_ms:.3g}",
         f"{figures.p99_ms:.3g}",
+        f"{figures.max_ms:.3g}",
+        f"{figures.first_seconds:.3g}",
         f"{figures.load_seconds:.3g}",
         f"{figures.load_cpu_seconds:.3g}",
         f"{figures.rss_mib:.0f}",
@@ -113,19 +123,22 @@ def _row(name: str, by: str, figures: Figures, *more: str) -> Sequence[str]:
 
 def _refused(programs: Programs) -> str:
     rows = []
-    for workload in REFUSALS:
-        print(workload.name, file=sys.stderr)
-        peer = programs.place_by_peer(programs.file(workload), 0)
+    for excess in REFUSALS:
+        print(excess.name, file=sys.stderr)
+        peer = programs.place_by_peer(programs.file(excess.workload), 3)
         given_up = " (given up)" if peer and peer.failure else ""
         rows.append(
             (
-                workload.name,
-                *(f"{wall:.3g} ({cpu:.3g})" for wall, cpu in (p99_ms(workload, order) for order in _ORDERS)),
+                excess.name,
+                *(
+                    f"{wall:.3g} ({cpu:.3g})"
+                    for wall, cpu in (p99_ms(excess, order) for order in _ORDERS.values())
+                ),
                 f"{peer.p50_ms:.4g}{given_up}" if peer else "",
                 f"{TARGET_MS:g}",
             )
         )
-    ours = (f"{order.name}, p99 ms (of CPU time)" for order in _ORDERS)
+    ours = (f"{order}, p99 ms (of CPU time)" for order in _ORDERS)
     return markdown(("no to", *ours, "kube-scheduler's plugin, p50 ms", "target, ms"), rows)
 
 
@@ -143,6 +156,22 @@ def _packing() -> str:
         rows.append((name, *(f"{percent:.2f}" for percent in percents), f"{mean(percents):.2f}", *ratio))
     head = ("compute refused, %", *(f"seed {seed}" for seed in SEEDS), "mean", "packed to it", "target")
     return markdown(head, rows)
+
+
+def _fragmentation(name: str) -> str:
+    rows = []
+    ratios = []
+    for mix in MIXES[name]:
+        print(f"{name}: {mix.name}", file=sys.stderr)
+        refused = {policy: component_churn.measure(mix, policy) for policy in component_churn.POLICIES}
+        ratios.append(refused["packed"].mean / refused["ordered"].mean)
+        for policy, each in refused.items():
+            last = (f"{ratios[-1]:.3f}", f"{mix.target:g}") if policy == "ordered" else ("", "")
+            percents = (f"{percent:.2f}" for percent in each.percents)
+            rows.append((mix.name, policy, *percents, f"{each.mean:.2f}", *last))
+    seeds = (f"seed {seed}" for seed in component_churn.SEEDS)
+    head = ("compute refused, %", "by", *seeds, "mean", "packed to it", "target")
+    return f"{markdown(head, rows)}\n\nMean of packed to ordered: {mean(ratios):.3f}"
 
 
 if __name__ == "__main__":

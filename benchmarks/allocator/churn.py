@@ -11,15 +11,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from msgspec.structs import replace
-
-from benchmarks.allocator.devices import PLACEHOLDER, mig_node
-from benchmarks.allocator.workloads import COMPUTE, GPUS, SHARES, SLICES_PER_GPU, classes, profile_claim
+from benchmarks.allocator.workloads.claims import (
+    COMPUTE,
+    GPUS,
+    SHARES,
+    SLICES_PER_GPU,
+    gpu_classes,
+    profile_claim,
+)
+from benchmarks.allocator.workloads.devices import Template, mig_node
 from dradriver.allocator import ORDERED, PACKED, AllocationNode, Order
 from dradriver.allocator.placement import NoNodeFits, Placement, Placer
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import ResourceClaim
-from dradriver.model.resource.slices import ResourceSlice
+from dradriver.model.resource.slice_reader import SliceReader
 
 __all__ = ["POLICIES", "SEEDS", "TARGETS", "refused_percent"]
 
@@ -75,12 +80,13 @@ class Policy:
         self.draw = random.Random(seed)
         self.names = [f"node-{number:02}" for number in range(nodes)]
         self.placer = Placer(order=order)
-        for device_class in classes():
+        template, reader = Template(mig_node(GPUS)), SliceReader()
+        for device_class in gpu_classes():
             self.placer.put_class(device_class)
         for name in self.names:
             self.placer.put_node(AllocationNode(name))
-            for source in mig_node(GPUS):
-                self.placer.put_slice(_renamed(source, name))
+            for text in template.fill(name):
+                self.placer.put_slice(reader.read(text))
 
     def admit(self, pod: Pod) -> bool:
         """Place the pod and return whether it fits."""
@@ -135,10 +141,3 @@ def refused_percent(make: Make, seed: int, nodes: int = _NODES) -> float:
             offered += COMPUTE[pod.profile]
             refused += 0 if admitted else COMPUTE[pod.profile]
     return 100 * refused / offered
-
-
-def _renamed(source: ResourceSlice, node: str) -> ResourceSlice:
-    """Return the slice for a node with another name."""
-    spec = replace(source.spec, node_name=node, pool=replace(source.spec.pool, name=node))
-    name = source.metadata.name.replace(PLACEHOLDER, node)
-    return replace(source, metadata=replace(source.metadata, name=name), spec=spec)

@@ -39,6 +39,7 @@ type scheduler struct {
 	plugin  *dynamicresources.DynamicResources
 	handle  framework.Framework
 	manager fwk.SharedDRAManager
+	claims  *assumecache.AssumeCache
 	nodes   []fwk.NodeInfo
 	next    int
 }
@@ -54,7 +55,9 @@ func newScheduler(ctx context.Context, work *workload) (*scheduler, error) {
 	}
 	client := fake.NewSimpleClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
-	manager, err := newManager(ctx, factory, client, work)
+	informer := factory.Resource().V1().ResourceClaims().Informer()
+	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), informer, "ResourceClaim", "", nil)
+	manager, err := newManager(ctx, factory, client, claims, work)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +79,9 @@ func newScheduler(ctx context.Context, work *workload) (*scheduler, error) {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	driven := &scheduler{plugin: plugin.(*dynamicresources.DynamicResources), handle: handle, manager: manager}
+	driven := &scheduler{
+		plugin: plugin.(*dynamicresources.DynamicResources), handle: handle, manager: manager, claims: claims,
+	}
 	for _, node := range work.nodes {
 		info := framework.NewNodeInfo()
 		info.SetNode(node)
@@ -87,7 +92,8 @@ func newScheduler(ctx context.Context, work *workload) (*scheduler, error) {
 
 // newManager is kube-scheduler's view of slices, classes and claims, filled without an API server.
 func newManager(
-	ctx context.Context, factory informers.SharedInformerFactory, client *fake.Clientset, work *workload,
+	ctx context.Context, factory informers.SharedInformerFactory, client *fake.Clientset,
+	claims *assumecache.AssumeCache, work *workload,
 ) (fwk.SharedDRAManager, error) {
 	// The client's own store would keep copies of all slices, beside the informer's.
 	client.PrependReactor("list", "resourceslices", func(testing.Action) (bool, apiruntime.Object, error) {
@@ -107,8 +113,6 @@ func newManager(
 	if err != nil {
 		return nil, err
 	}
-	informer := factory.Resource().V1().ResourceClaims().Informer()
-	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), informer, "ResourceClaim", "", nil)
 	manager := dynamicresources.NewDRAManager(ctx, claims, tracked, factory)
 	for _, claim := range work.claims {
 		assumecache.AddTestObject(claims, claim)
@@ -116,24 +120,40 @@ func newManager(
 	return manager, nil
 }
 
-// schedule is one scheduling cycle; false means that the pod fits on no node.
-func (s *scheduler) schedule(ctx context.Context, pod *v1.Pod) (bool, error) {
+// leave deletes the claim of a pod, as the informer does once the API server has deleted it.
+func (s *scheduler) leave(pod string) {
+	assumecache.DeleteTestObject(s.claims, &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod},
+	})
+}
+
+// allocation is that of a pod's claim; nil if it has none.
+func (s *scheduler) allocation(pod *v1.Pod) (*resourceapi.AllocationResult, error) {
+	claim, err := s.manager.ResourceClaims().Get(pod.Namespace, pod.Name)
+	if err != nil {
+		return nil, err
+	}
+	return claim.Status.Allocation, nil
+}
+
+// schedule is one scheduling cycle. It returns the node, or nothing if the pod fits on no node.
+func (s *scheduler) schedule(ctx context.Context, pod *v1.Pod) (string, error) {
 	state := framework.NewCycleState()
 	if _, status := s.plugin.PreFilter(ctx, state, pod, s.nodes); !status.IsSuccess() {
-		return false, status.AsError()
+		return "", status.AsError()
 	}
 	feasible, err := s.feasible(ctx, state, pod)
 	if err != nil || len(feasible) == 0 {
-		return false, err
+		return "", err
 	}
 	name, err := s.best(ctx, state, pod, feasible)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	if status := s.plugin.Reserve(ctx, state, pod, name); !status.IsSuccess() {
-		return false, status.AsError()
+		return "", status.AsError()
 	}
-	return true, s.bind(pod)
+	return name, s.bind(pod)
 }
 
 // feasible is what kube-scheduler's findNodesThatPassFilters does.

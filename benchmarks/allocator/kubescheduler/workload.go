@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -13,20 +16,13 @@ import (
 	defaults "k8s.io/kubernetes/pkg/apis/resource/v1"
 )
 
-// file is a workload as the benchmark writes it: the slices of one node, in which a placeholder stands for the
-// node's name, and the claims of the pods, by kind.
-type file struct {
-	Gates       map[string]bool                          `json:"gates"`
-	Nodes       []string                                 `json:"nodes"`
-	Placeholder string                                   `json:"placeholder"`
-	Slices      []json.RawMessage                        `json:"slices"`
-	Classes     []*resourceapi.DeviceClass               `json:"classes"`
-	Claims      map[string]resourceapi.ResourceClaimSpec `json:"claims"`
-	Pods        []string                                 `json:"pods"`
-}
+// namespace of all pods and claims.
+const namespace = "default"
 
+// workload is what `workloads/stream.py` writes.
 type workload struct {
 	gates   map[string]bool
+	stay    int
 	nodes   []*v1.Node
 	slices  []resourceapi.ResourceSlice
 	classes []*resourceapi.DeviceClass
@@ -34,41 +30,74 @@ type workload struct {
 	pods    []*v1.Pod
 }
 
+// readWorkload reads a file, of which each line is a word and a JSON object.
 func readWorkload(path string, limit int) (*workload, error) {
-	raw, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	var read file
-	if err := json.Unmarshal(raw, &read); err != nil {
-		return nil, err
-	}
-	work := &workload{gates: read.Gates, classes: read.Classes}
-	for _, name := range read.Nodes {
-		work.nodes = append(work.nodes, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		for _, template := range read.Slices {
-			var slice resourceapi.ResourceSlice
-			text := strings.ReplaceAll(string(template), read.Placeholder, name)
-			if err := json.Unmarshal([]byte(text), &slice); err != nil {
-				return nil, err
-			}
-			work.slices = append(work.slices, slice)
+	defer file.Close()
+	work, reader := &workload{}, bufio.NewReaderSize(file, 1<<20)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return work, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		word, text, _ := bytes.Cut(line, []byte(" "))
+		if string(word) == "pod" && limit > 0 && len(work.pods) == limit {
+			return work, nil
+		}
+		if err := work.add(string(word), text); err != nil {
+			return nil, fmt.Errorf("%s: %w", word, err)
 		}
 	}
-	if limit > 0 && limit < len(read.Pods) {
-		read.Pods = read.Pods[:limit]
-	}
-	for number, kind := range read.Pods {
-		claim, pod := podOf(fmt.Sprintf("pod-%d", number), read.Claims[kind])
-		work.claims, work.pods = append(work.claims, claim), append(work.pods, pod)
-	}
-	return work, nil
 }
+
+func (w *workload) add(word string, text []byte) error {
+	switch word {
+	case "settings":
+		var read struct {
+			Gates map[string]bool `json:"gates"`
+			Stay  int             `json:"stay"`
+		}
+		err := json.Unmarshal(text, &read)
+		w.gates, w.stay = read.Gates, read.Stay
+		return err
+	case "class":
+		class := &resourceapi.DeviceClass{}
+		w.classes = append(w.classes, class)
+		return json.Unmarshal(text, class)
+	case "node":
+		node := &v1.Node{}
+		w.nodes = append(w.nodes, node)
+		return json.Unmarshal(text, &node.ObjectMeta)
+	case "slice":
+		w.slices = append(w.slices, resourceapi.ResourceSlice{})
+		return json.Unmarshal(text, &w.slices[len(w.slices)-1])
+	case "held":
+		claim := &resourceapi.ResourceClaim{}
+		w.claims = append(w.claims, claim)
+		return json.Unmarshal(text, claim)
+	case "pod":
+		var spec resourceapi.ResourceClaimSpec
+		err := json.Unmarshal(text, &spec)
+		claim, pod := podOf(podName(len(w.pods)), spec)
+		w.claims, w.pods = append(w.claims, claim), append(w.pods, pod)
+		return err
+	default:
+		return errors.New("unknown kind of line")
+	}
+}
+
+func podName(number int) string { return fmt.Sprintf("pod-%d", number) }
 
 // podOf is a pod with one claim, which has the pod's name.
 func podOf(name string, spec resourceapi.ResourceClaimSpec) (*resourceapi.ResourceClaim, *v1.Pod) {
-	meta := metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1"}
-	claim := &resourceapi.ResourceClaim{ObjectMeta: meta, Spec: *spec.DeepCopy()}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), ResourceVersion: "1"}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: meta, Spec: spec}
 	defaults.SetObjectDefaults_ResourceClaim(claim)
 	pod := &v1.Pod{ObjectMeta: meta}
 	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "devices", ResourceClaimName: &claim.Name}}
