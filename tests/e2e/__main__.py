@@ -1,6 +1,6 @@
-"""`python -m tests.e2e`: a cluster for one's own kubectl and helm, until Ctrl-C.
+"""Start a cluster for your own kubectl and helm, until Ctrl-C: `python -m tests.e2e`.
 
-It has the driver's image on each node, so that `docs/operate.md` can be walked from top to bottom.
+Each node has the driver's image, so that `docs/operate.md` can be followed from top to bottom.
 """
 
 import argparse
@@ -10,28 +10,29 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.e2e import driver_image, host, images
-from tests.e2e.bed import BedError
-from tests.e2e.cluster import Cluster, start_cluster
-from tests.e2e.control_plane import ALL_GATES
-from tests.e2e.credentials import NODES
-from tests.e2e.leftovers import Machine
-from tests.e2e.node import Node
-from tests.e2e.programs import KUBERNETES, program
+from tests.e2e import host
+from tests.e2e.bed.bed import BedError
+from tests.e2e.bed.cluster import Cluster, start_cluster
+from tests.e2e.bed.control_plane import ALL_GATES
+from tests.e2e.bed.credentials import NODES
+from tests.e2e.bed.leftovers import Machine
+from tests.e2e.bed.nodes import driver_image, images
+from tests.e2e.bed.nodes.node import Node
+from tests.e2e.bed.programs import KUBERNETES, program
 
 EXAMPLES_IMAGE: Final = "docker.io/library/busybox:1.36"
-"""What the pods of the examples ask for: the nodes' BusyBox under that name."""
+"""The image of the examples' pods: the nodes' BusyBox under that name."""
 COMMANDS: Final[Mapping[str, Callable[[Node], None]]] = {
     "stop": Node.stop,
     "kill": Node.kill,
     "start": Node.start,
     "reboot": Node.reboot,
 }
-"""What a line on stdin does to a node."""
+"""Functions of the commands on stdin."""
 
 
-def options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """What was asked for; ends the process if that can't be."""
+def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Parse the command line; end the process if it is invalid."""
     parser = argparse.ArgumentParser(prog="python -m tests.e2e", description=__doc__)
     parser.add_argument(
         "--nodes", type=int, choices=range(1, len(NODES) + 1), default=2, help="number of nodes; default 2"
@@ -46,28 +47,28 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def say(line: str) -> None:
-    """One line of progress; at once, also into a pipe."""
+def print_progress(line: str) -> None:
+    """Print one line of progress and flush it, also into a pipe."""
     print(line, flush=True)
 
 
 def add_node(cluster: Cluster, name: str, archive: Path) -> None:
-    """A node with the images that the documentation and the examples use. Blocking."""
-    say(f"{name}: containerd and kubelet ...")
+    """Start a node with the images that the documentation and the examples use. Blocking."""
+    print_progress(f"{name}: containerd and kubelet ...")
     node = cluster.node(name)
     node.import_image(archive)
     node.ctr("images", "tag", images.BUSYBOX, EXAMPLES_IMAGE)
 
 
 def describe(cluster: Cluster, names: tuple[str, ...]) -> str:
-    """What to type in another terminal."""
+    """Return the commands to type in another terminal."""
     folders = dict.fromkeys(str(program(each).parent) for each in ("kubectl", "helm"))
     path = ":".join((*folders, str(Path(sys.executable).parent)))
     first, second = (f"{driver_image.IMAGE}:{tag}" for tag in driver_image.TAGS)
     return "\n".join(
         (
             "",
-            f"The cluster is there: {', '.join(names)}. In another terminal:",
+            f"The cluster is ready: {', '.join(names)}. In another terminal:",
             "",
             f"  export KUBECONFIG={cluster.kubeconfig()}",
             f"  export PATH={path}:$PATH",
@@ -87,13 +88,13 @@ def describe(cluster: Cluster, names: tuple[str, ...]) -> str:
     )
 
 
-def obey(line: str, nodes: Mapping[str, Node]) -> str:
-    """Do what a line asks for; what came of it. Blocking."""
+def run_command(line: str, nodes: Mapping[str, Node]) -> str:
+    """Run a command from stdin and return its result as text. Blocking."""
     words = line.split()
     if not words:
         return ""
     if len(words) != 2 or words[0] not in COMMANDS or words[1] not in nodes:
-        return f"what can be said here: {'|'.join(COMMANDS)} {'|'.join(nodes)}"
+        return f"valid input: {'|'.join(COMMANDS)} {'|'.join(nodes)}"
     try:
         COMMANDS[words[0]](nodes[words[1]])
     except BedError as error:
@@ -101,42 +102,42 @@ def obey(line: str, nodes: Mapping[str, Node]) -> str:
     return f"{line.strip()}: done"
 
 
-def stay(nodes: Mapping[str, Node]) -> None:
-    """Obey what is typed, until Ctrl-C or SIGTERM; the end of stdin is no reason to go."""
+def run_until_interrupted(nodes: Mapping[str, Node]) -> None:
+    """Run commands from stdin until Ctrl-C or SIGTERM; the end of stdin does not end the cluster."""
     while line := sys.stdin.readline():
-        if said := obey(line, nodes):
-            say(said)
+        if result := run_command(line, nodes):
+            print_progress(result)
     while True:
         signal.pause()
 
 
 def interrupt(number: int, frame: object) -> None:
-    """Ends the cluster; once is enough, what follows does not disturb the end."""
+    """End the cluster; later signals are ignored."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def run(wanted: argparse.Namespace) -> None:
-    """Start a cluster and stay. Blocking."""
-    say("the driver's image ...")
+    """Start a cluster and run until interrupted. Blocking."""
+    print_progress("the driver's image ...")
     archive = driver_image.archive()
     names = NODES[: wanted.nodes]
-    say(f"control plane: Kubernetes {wanted.emulated_version or KUBERNETES} ...")
+    print_progress(f"control plane: Kubernetes {wanted.emulated_version or KUBERNETES} ...")
     gates = {} if wanted.emulated_version else ALL_GATES
     with start_cluster(gates, emulated_version=wanted.emulated_version) as cluster:
         try:
             for name in names:
                 add_node(cluster, name, archive)
-            say(describe(cluster, names))
-            stay({name: cluster.node(name) for name in names})
+            print_progress(describe(cluster, names))
+            run_until_interrupted({name: cluster.node(name) for name in names})
         except KeyboardInterrupt:
-            say("ending ...")
+            print_progress("ending ...")
 
 
 def main() -> None:
-    """Start a cluster, stay, and leave the machine as it was found."""
-    wanted = options()
+    """Start a cluster, run until interrupted, and check that the machine is as it was before."""
+    wanted = parse_options()
     if reason := host.missing():
         sys.exit(f"{reason}; `python -m tests.e2e.host` prepares a machine")
     machine = Machine()
@@ -145,13 +146,13 @@ def main() -> None:
     try:
         run(wanted)
     except KeyboardInterrupt:
-        say("ended before it was there")
+        print_progress("ended before the cluster was ready")
     except BedError as error:
-        say(str(error))
+        print_progress(str(error))
         sys.exit(1)
     if left := machine.differences():
         sys.exit("the machine is not as it was found:\n" + "\n".join(left))
-    say(f"The machine is as it was found: {', '.join(machine.compared)}.")
+    print_progress(f"The machine is as it was found: {', '.join(machine.compared)}.")
 
 
 if __name__ == "__main__":

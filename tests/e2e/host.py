@@ -1,7 +1,7 @@
-"""What a node needs of the machine it runs on, and how to get it there.
+"""Programs that a real node needs from its machine.
 
-`python -m tests.e2e.host` prepares a machine: it installs Debian's packages where it may, and builds
-the programs.
+`python -m tests.e2e.host` prepares a machine: it installs Debian's packages where it can, and builds the
+programs.
 """
 
 import os
@@ -10,7 +10,8 @@ import subprocess
 import sys
 from typing import Final
 
-from tests.e2e import cgroups, images, programs
+from tests.e2e.bed import cgroups, programs
+from tests.e2e.bed.nodes import images
 
 PACKAGES: Final = {
     "runc": "runc", "ip": "iproute2", "mount": "mount", "unshare": "util-linux", "nsenter": "util-linux",
@@ -20,8 +21,8 @@ PACKAGES: Final = {
 """Program -> the Debian package that has it."""
 
 
-def _absent() -> list[str]:
-    """The programs that are not installed."""
+def _absent_programs() -> list[str]:
+    """Return the programs that are not installed."""
     return [
         name
         for name in PACKAGES
@@ -30,10 +31,10 @@ def _absent() -> list[str]:
 
 
 def missing() -> str:
-    """Why no real node can run here, "" if one can."""
+    """Return the reason why no real node can run on this machine, "" if one can."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "a real node takes root on Linux"
-    if absent := _absent():
+    if absent := _absent_programs():
         packages = " ".join(sorted({PACKAGES[name] for name in absent}))
         return f"not installed: {', '.join(absent)} (Debian: apt-get install {packages})"
     if not (cgroups.ROOT / "pids").exists() and not (cgroups.ROOT / "cgroup.procs").exists():
@@ -44,8 +45,8 @@ def missing() -> str:
 
 
 def install() -> None:
-    """Install what is missing, where this is Debian and root asks; otherwise `missing` says what to do."""
-    absent = _absent()
+    """Install missing packages as root on Debian; elsewhere a no-op."""
+    absent = _absent_programs()
     if not absent or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
     packages = sorted({PACKAGES[name] for name in absent})
@@ -57,7 +58,7 @@ def install() -> None:
 
 
 def main() -> None:
-    """Prepare the machine, and say what the tests will have to do without."""
+    """Prepare the machine and print what stays missing."""
     install()
     for name in programs.PROGRAMS:
         if not programs.missing(name):

@@ -1,0 +1,299 @@
+"""The extender behind a real kube-scheduler whose plugin DynamicResources is off."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+from dradriver.aio.tasks import end
+from dradriver.kube import (
+    CLAIMS,
+    CLASSES,
+    EVENTS,
+    NODES,
+    PODS,
+    SLICES,
+    AlreadyExists,
+    Client,
+    NotFound,
+    PatchKind,
+    Resource,
+)
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import rfc3339
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import Device
+from dradriver.testing import builders
+from tests.e2e.bed import control_plane
+from tests.e2e.bed.api_server_bed import ApiServerBed, api_server_bed
+from tests.e2e.bed.kube_scheduler import start_extender, start_kube_scheduler, write_config
+from tests.e2e.scheduling.scheduled_cluster import ScheduledCluster, connect
+
+PROFILE: Final = "dradriver"
+PRIORITIES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+READY: Final = f"{builders.DRIVER}/attached"
+FAILED: Final = f"{builders.DRIVER}/attach-failed"
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[ApiServerBed]:
+    """A control plane whose only kube-scheduler has the extender."""
+    with api_server_bed() as made:
+        made.serve(None, {})
+        control_plane.start_controller_manager(made, ())
+        url = start_extender(made, "--no-leader-elect", "--binding-timeout=5")
+        start_kube_scheduler(made, write_config(made, url, "--binding-timeout=5"), "extended-scheduler")
+        yield made
+
+
+class Plane(ScheduledCluster):
+    """The cluster of the tests."""
+
+    async def create_pod(self, name: str, *claims: str, priority_class: str = "", **requests: str) -> None:
+        """Create a pod of the profile with existing claims and with extended resources (`__` stands for /)."""
+        pod = builders.pod(*claims, name=name)
+        body: dict[str, Any] = {
+            "metadata": {"name": name},
+            "spec": {
+                "schedulerName": PROFILE,
+                "priorityClassName": priority_class,
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "busybox",
+                        "resources": {
+                            "claims": [{"name": each.name} for each in pod.spec.resource_claims],
+                            "limits": {key.replace("__", "/"): value for key, value in requests.items()},
+                        },
+                    }
+                ],
+                "resourceClaims": [
+                    {"name": each.name, "resourceClaimName": each.resource_claim_name}
+                    for each in pod.spec.resource_claims
+                ],
+            },
+        }
+        await self.client.create(PODS, body, "default", into=dict)
+
+    async def pod_with_claim(
+        self, name: str, count: int = 1, priority_class: str = "", **requests: str
+    ) -> None:
+        """Create a pod, and a claim of the same name."""
+        claim = builders.claim(builders.device_request(count=count), name=name)
+        await self.client.create(CLAIMS, claim, "default", into=dict)
+        await self.create_pod(name, name, priority_class=priority_class, **requests)
+
+    async def slice_of(self, node: str, *devices: Device) -> None:
+        """Publish devices on a node."""
+        await self.client.create(SLICES, builders.slice_(*devices, node_name=node), into=dict)
+
+    async def claim(self, name: str) -> ResourceClaim:
+        return await self.client.get(CLAIMS, name, "default", into=ResourceClaim)
+
+    async def until_waiting(self, name: str) -> ResourceClaim:
+        """Wait until the pod waits for binding conditions; return its claim."""
+        async with asyncio.timeout(30):
+            while not (await self.client.get(PODS, name, "default", into=Pod)).status.nominated_node_name:
+                await asyncio.sleep(0.1)
+            while not (claim := await self.claim(name)).results:
+                await asyncio.sleep(0.1)
+        return claim
+
+    async def set_condition(self, claim: ResourceClaim, kind: str) -> None:
+        """Set a condition of the claim's only device."""
+        (result,) = claim.results
+        now = rfc3339(datetime.now(UTC))
+        condition = {"type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": now}
+        entry = {
+            "driver": result.driver,
+            "pool": result.pool,
+            "device": result.device,
+            "conditions": [condition],
+        }
+        body = {"status": {"devices": [entry]}}
+        name = claim.metadata.name
+        await self.client.patch(CLAIMS, name, "default", body, PatchKind.MERGE, into=dict, subresource="status")
+
+
+@pytest.fixture
+async def plane(bed: ApiServerBed) -> AsyncIterator[Plane]:
+    """Two nodes, and a class of the driver's devices."""
+    async with connect(bed) as connected:
+        made = Plane(connected.client)
+        for name in ("node-1", "node-2"):
+            await made.node(name)
+        await made.client.create(CLASSES, builders.device_class(), into=dict)
+        yield made
+        await _clean(made.client)
+
+
+async def _clean(client: Client) -> None:
+    for pod in (await client.list(PODS, "default", into=Pod)).items:
+        await client.delete(PODS, pod.metadata.name, "default", grace_seconds=0)
+    for resource in (CLAIMS, SLICES, CLASSES, NODES, EVENTS):
+        namespace = "default" if resource in {CLAIMS, EVENTS} else ""
+        for item in (await client.list(resource, namespace, into=dict)).items:
+            await client.delete(resource, item["metadata"]["name"], namespace)
+    async with asyncio.timeout(30):
+        while (await client.list(CLAIMS, "default", into=dict)).items:
+            await asyncio.sleep(0.1)
+
+
+async def test_every_pod_gets_its_own_device_and_one_event_of_kube_scheduler(plane: Plane) -> None:
+    for node in ("node-1", "node-2"):
+        await plane.slice_of(node, *(builders.device(f"device-{number}") for number in range(3)))
+    names = [f"pod-{number}" for number in range(6)]
+    for name in names:
+        await plane.pod_with_claim(name)
+    await plane.create_pod("without-devices")
+    pods = await plane.bound(*names, "without-devices")
+    devices = [str(result.id) for name in names for result in (await plane.claim(name)).results]
+    assert len(set(devices)) == 6
+    for pod in pods[:6]:
+        claim = await plane.claim(pod.metadata.name)
+        assert [consumer.uid for consumer in claim.status.reserved_for] == [pod.metadata.uid]
+        assert claim.results[0].pool == pod.spec.node_name
+    events = (await plane.client.list(EVENTS, "default", into=dict)).items
+    scheduled = Counter(event["involvedObject"]["name"] for event in events if event["reason"] == "Scheduled")
+    assert scheduled == dict.fromkeys([*names, "without-devices"], 1)
+
+
+async def test_a_refused_pod_has_the_reason_and_is_bound_when_a_slice_helps(plane: Plane) -> None:
+    await plane.slice_of("node-1", builders.device("device-0"))
+    await plane.pod_with_claim("pair", count=2)
+    message = await plane.refusal("pair", "0/2 nodes are available")
+    assert "1 cannot allocate all claims: claim default/pair, request device" in message
+    assert "2 devices are needed" in message
+    await plane.slice_of("node-2", builders.device("device-0"), builders.device("device-1"))
+    (pod,) = await plane.bound("pair", seconds=30)
+    assert pod.spec.node_name == "node-2"
+
+
+async def test_a_freed_device_goes_to_a_waiting_pod(plane: Plane) -> None:
+    await plane.slice_of("node-1", builders.device("device-0"))
+    await plane.pod_with_claim("first")
+    await plane.bound("first")
+    await plane.pod_with_claim("second")
+    await plane.refusal("second", "in use")
+    await plane.client.delete(PODS, "first", "default", grace_seconds=0)
+    await plane.bound("second", seconds=30)
+
+
+async def test_a_pod_waits_for_a_claim_that_does_not_exist_yet(plane: Plane) -> None:
+    await plane.slice_of("node-1", builders.device("device-0"))
+    await plane.create_pod("early", "late")
+    await plane.refusal("early", 'resourceclaim "late" not found')
+    await plane.client.create(CLAIMS, builders.claim(name="late"), "default", into=dict)
+    await plane.bound("early", seconds=30)
+
+
+async def test_a_pod_is_bound_when_its_device_is_ready(plane: Plane) -> None:
+    device = Device("device-0", binding_conditions=[READY], binding_failure_conditions=[FAILED])
+    await plane.slice_of("node-1", device)
+    await plane.pod_with_claim("waits")
+    claim = await plane.until_waiting("waits")
+    assert not (await plane.client.get(PODS, "waits", "default", into=Pod)).spec.node_name
+    await plane.set_condition(claim, READY)
+    await plane.bound("waits", seconds=30)
+
+
+async def test_a_device_that_fails_is_released_and_the_pod_is_tried_again(plane: Plane) -> None:
+    device = Device("device-0", binding_conditions=[READY], binding_failure_conditions=[FAILED])
+    await plane.slice_of("node-1", device)
+    await plane.pod_with_claim("waits")
+    first = await plane.until_waiting("waits")
+    await plane.set_condition(first, FAILED)
+    await plane.refusal("waits", "device binding failed")
+    async with asyncio.timeout(30):
+        while True:
+            claim = await plane.claim("waits")
+            if claim.allocation is not None and not claim.status.devices:
+                break
+            await asyncio.sleep(0.1)
+    await plane.set_condition(claim, READY)
+    await plane.bound("waits", seconds=30)
+
+
+async def test_device_plugins_and_devices_serve_one_extended_resource(plane: Plane) -> None:
+    name = "example.com/gpu"
+    await plane.node("node-1", **{"example.com__gpu": "1"})
+    body = {"spec": {"extendedResourceName": name}}
+    await plane.client.patch(CLASSES, builders.CLASS, "", body, PatchKind.MERGE, into=dict)
+    await plane.slice_of("node-2", builders.device("device-0"))
+    for pod_name in ("one", "two"):
+        await plane.create_pod(pod_name, **{"example.com__gpu": "1"})
+    pods = await plane.bound("one", "two", seconds=60)
+    assert {pod.spec.node_name for pod in pods} == {"node-1", "node-2"}
+    (served,) = [pod for pod in pods if pod.spec.node_name == "node-2"]
+    claim = await plane.special_claim(served)
+    assert claim is not None
+    assert [result.device for result in claim.results] == ["device-0"]
+    await plane.create_pod("three", **{"example.com__gpu": "1"})
+    await plane.refusal("three", "0/2 nodes are available")
+
+
+@asynccontextmanager
+async def ending_pods(client: Client) -> AsyncIterator[None]:
+    """End pods that are being deleted, as a kubelet does."""
+
+    async def end_pods() -> None:
+        while True:
+            for pod in (await client.list(PODS, "default", into=Pod)).items:
+                if pod.metadata.deletion_timestamp is not None:
+                    with suppress(NotFound):
+                        await client.delete(PODS, pod.metadata.name, "default", grace_seconds=0)
+            await asyncio.sleep(0.2)
+
+    task = asyncio.create_task(end_pods())
+    try:
+        yield
+    finally:
+        await end({task})
+
+
+async def create_priority(plane: Plane, name: str, value: int) -> None:
+    body = {"metadata": {"name": name}, "value": value}
+    with suppress(AlreadyExists):
+        await plane.client.create(PRIORITIES, body, into=dict)
+
+
+async def test_a_pod_whose_only_obstacle_is_a_device_evicts_a_pod_of_lower_priority(plane: Plane) -> None:
+    await create_priority(plane, "high", 1000)
+    for node in ("node-1", "node-2"):
+        await plane.slice_of(node, builders.device("device-0"), builders.device("device-1"))
+    for name in ("pair", "one", "two"):
+        await plane.pod_with_claim(name, count=2 if name == "pair" else 1)
+        await plane.bound(name)
+    await plane.pod_with_claim("urgent", count=2, priority_class="high")
+    async with ending_pods(plane.client):
+        (urgent,) = await plane.bound("urgent", seconds=60)
+    left = {pod.metadata.name for pod in (await plane.client.list(PODS, "default", into=Pod)).items}
+    assert left == {"one", "two", "urgent"}, "one victim is enough"
+    events = (await plane.client.list(EVENTS, "default", into=dict)).items
+    preempted = [event["involvedObject"]["name"] for event in events if event["reason"] == "Preempted"]
+    assert preempted == ["pair"]
+    assert urgent.spec.node_name
+
+
+async def test_a_pod_that_lacks_cpu_and_a_device_evicts_pods_for_both(plane: Plane) -> None:
+    await create_priority(plane, "high", 1000)
+    await plane.slice_of("node-1", builders.device("device-0"))
+    await plane.pod_with_claim("holder")
+    await plane.create_pod("busy-1", cpu="99")
+    await plane.create_pod("busy-2", cpu="99")
+    await plane.bound("holder", "busy-1", "busy-2")
+    await plane.pod_with_claim("urgent", priority_class="high", cpu="50")
+    async with ending_pods(plane.client):
+        (urgent,) = await plane.bound("urgent", seconds=60)
+    assert urgent.spec.node_name == "node-1"
+    left = {
+        pod.metadata.name: pod.spec.node_name
+        for pod in (await plane.client.list(PODS, "default", into=Pod)).items
+    }
+    assert "holder" not in left
+    assert len(left) == 2
+    assert left.keys() & {"busy-1", "busy-2"}
