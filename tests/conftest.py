@@ -1,4 +1,4 @@
-"""What every test shares: none leaves a task behind, and each tier is marked by its folder."""
+"""Fixtures of all tests, the check for leftover tasks, and the markers of the tiers."""
 
 import asyncio
 import contextlib
@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.e2e import control_plane, host, programs
-from tests.e2e.bed import Bed
-from tests.e2e.cluster import Cluster, start_cluster
-from tests.e2e.leftovers import Machine
+from tests.e2e import host
+from tests.e2e.bed import control_plane, programs
+from tests.e2e.bed.bed import Bed
+from tests.e2e.bed.cluster import Cluster, start_cluster
+from tests.e2e.bed.leftovers import Machine
 
 pytest_plugins = ("tests.time_limits",)
 
-# How long an example may take says nothing on a machine that is slow or busy.
+# The time of an example has no meaning on a slow or busy machine.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
@@ -25,7 +26,7 @@ TIERS = ("interop", "e2e", "guest")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests of each tier's folder, and leaves them out unless they are asked for."""
+    """Mark the tests of each tier's folder, and deselect them unless `-m` names the tier."""
     here, expression = Path(__file__).parent, config.option.markexpr or ""
     deselected = []
     for item in items:
@@ -41,17 +42,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a short name: paths of Unix sockets have 107 bytes, and pytest-xdist needs some of them."""
+    """Return a folder with a short name: paths of Unix sockets have 107 bytes, and pytest-xdist needs some."""
     return tmp_path_factory.mktemp("t")
 
 
 @pytest.fixture
 async def tasks_left() -> AsyncIterator[None]:
-    """Fails when a task that was started after this fixture is still running at the end."""
+    """Fail if a task that was started after this fixture still runs at the end."""
     before = asyncio.all_tasks()
     yield
     left: set[asyncio.Task[object]] = set()
-    # A cancelled task may need one more turn of the loop to be gone.
+    # A canceled task may need one more turn of the loop to end.
     for _ in range(5):
         left = {t for t in asyncio.all_tasks() - before if not t.done() and t is not asyncio.current_task()}
         if not left:
@@ -62,14 +63,14 @@ async def tasks_left() -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_task_is_left_behind(request: pytest.FixtureRequest) -> None:
-    """Every task that an async test starts is awaited by whoever owns it."""
+    """Check after each async test that its tasks have ended."""
     if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
         request.getfixturevalue("tasks_left")
 
 
 @pytest.fixture(scope="session")
 def machine_as_found(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Fails the run when a bed has left something: processes, mounts, links, packet filters, sysctls, ..."""
+    """Fail the run if a bed has left processes, mounts, links, packet filters, sysctls and so on."""
     machine = Machine()
     yield
     if left := machine.differences():
@@ -81,7 +82,7 @@ def machine_as_found(pytestconfig: pytest.Config) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def real_control_plane(machine_as_found: None) -> Iterator[Bed]:
-    """A real etcd and kube-apiserver, shared by all tests that are marked `e2e`."""
+    """Start a real etcd and kube-apiserver, shared by all tests that are marked `e2e`."""
     if reason := programs.missing(*programs.CONTROL_PLANE):
         pytest.skip(reason)
     with Bed() as bed:
@@ -91,7 +92,7 @@ def real_control_plane(machine_as_found: None) -> Iterator[Bed]:
 
 @pytest.fixture(scope="session")
 def real_cluster(machine_as_found: None) -> Iterator[Cluster]:
-    """A real Kubernetes with one node, and more as they are asked for, shared by all tests that want it."""
+    """Start a real Kubernetes with one node, and more on demand, shared by all tests that use it."""
     if reason := host.missing():
         pytest.skip(reason)
     with start_cluster() as cluster:

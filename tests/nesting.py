@@ -1,4 +1,4 @@
-"""How deeply JSON is nested that Python does, or does not, read."""
+"""Depths of nested JSON that Python can or cannot read."""
 
 from typing import Final
 

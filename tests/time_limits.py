@@ -1,16 +1,16 @@
-"""No test can hang: a time limit ends its set-up, its call and its tear-down, each of them on its own.
+"""A pytest plugin: a time limit ends a test's set-up, call and tear-down, each separately.
 
-A pytest plugin. pytest-timeout reads the limits: `timeout` in `pyproject.toml`, `--timeout` and
-`@pytest.mark.timeout`. The timers are those of this module, because pytest-timeout's timer has these gaps:
+pytest-timeout reads the limits: `timeout` in `pyproject.toml`, `--timeout` and `@pytest.mark.timeout`. This
+module sets the timers, because pytest-timeout's timer has these gaps:
 
 - A failed test cancels it, so fixtures are torn down without a limit after a failure.
-- It goes off once, so a finalizer that waits forever after the first timeout is never ended.
-- asyncio keeps what it raises inside a task that nobody awaits, and the test waits on.
+- It fires once, so a finalizer that waits forever after the first timeout never ends.
+- asyncio keeps an exception in a task that no code awaits, and the test waits on.
 
-When the time is over, `TimeIsOver` fails the phase, again and again until the phase ends, and the run goes on
-with the next test. A phase that does not end by that is ended with its process, which prints the stacks of its
-threads: pytest-xdist reports the test as failed and goes on with a new process. A process that does not exit
-after its last test, because a thread of it never ends, is ended too.
+After the limit, `TimeIsOver` fails the phase, repeatedly until the phase ends, and the run continues with the
+next test. A phase that does not end by this is ended with its process, which prints the stacks of its threads:
+pytest-xdist reports the test as failed and continues with a new process. A process that does not exit after its
+last test, because one of its threads never ends, is ended too.
 """
 
 import asyncio
@@ -49,55 +49,55 @@ class TimeIsOver(pytest.fail.Exception, SystemExit):  # type: ignore[misc, name-
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keeps the process's own stderr; pytest captures nothing yet."""
+    """Keep the process's own stderr; pytest does not capture it yet."""
     config.stash[STDERR] = os.dup(2)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Sets the limit for the exit."""
+    """Set the limit for the exit."""
     faulthandler.dump_traceback_later(GRACE_SECONDS, exit=True, file=config.stash[STDERR])
 
 
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
-    """Takes the place of pytest-timeout's timer: the limit begins with each phase."""
+    """Replace pytest-timeout's timer: the limit begins with each phase."""
     item.stash[SECONDS] = settings.timeout
     return True
 
 
 def pytest_timeout_cancel_timer(item: pytest.Item) -> bool:
-    """Takes the place of pytest-timeout's, which a failure calls too: the limit ends with each phase."""
+    """Replace pytest-timeout's hook, which a failure also calls: the limit ends with each phase."""
     return True
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """Limits the set-up of the test's fixtures."""
+    """Limit the set-up of the test's fixtures."""
     with limit(item, "set-up"):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Limits the test itself."""
+    """Limit the test."""
     with limit(item, "call"):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Limits the tear-down of the test's fixtures, and of those that no later test shares."""
+    """Limit the tear-down of the test's fixtures that no later test shares."""
     with limit(item, "tear-down"):
         return (yield)
 
 
 def pytest_enter_pdb() -> None:
-    """Lifts the limits: somebody looks."""
+    """Stop the timers for a debugger session."""
     stop()
 
 
 @contextlib.contextmanager
 def limit(item: pytest.Item, phase: str) -> Iterator[None]:
-    """Ends what runs inside it once the test's limit is over."""
+    """Set a time limit for the body."""
     seconds = item.stash.get(SECONDS, 0)
     if not seconds or pytest_timeout.is_debugging():
         yield
@@ -120,19 +120,19 @@ def limit(item: pytest.Item, phase: str) -> Iterator[None]:
     finally:
         stop()
         if over:
-            # What was interrupted is garbage now. Its finalizers must not run while pytest parses the source
+            # Interrupted objects are garbage now. Their finalizers must not run while pytest parses the source
             # for its report: Python 3.11 can't parse while it parses, and printing a traceback parses.
             gc.collect()
 
 
 def stop() -> None:
-    """Stops both timers."""
+    """Stop both timers."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     faulthandler.cancel_dump_traceback_later()
 
 
 def print_stacks() -> None:
-    """Prints where the tasks of the running loop, the asynchronous generators and all other threads wait."""
+    """Print the stacks of the running loop's tasks, the asynchronous generators and all other threads."""
     with contextlib.suppress(RuntimeError):
         for task in asyncio.all_tasks():
             print_awaits(f"Task {task.get_name()}", task.get_coro())
@@ -148,7 +148,7 @@ def print_stacks() -> None:
 
 
 def print_awaits(what: str, awaitable: object) -> None:
-    """Prints the frames of what waits for what, the innermost last."""
+    """Print the frames of an awaitable and of those that it awaits, the innermost last."""
     print(f"{what}:", file=sys.stderr)
     while awaitable is not None:
         frame: FrameType | None = first(awaitable, "cr_frame", "ag_frame", "gi_frame")
@@ -158,5 +158,5 @@ def print_awaits(what: str, awaitable: object) -> None:
 
 
 def first(of: object, *names: str) -> Any:
-    """The first of these attributes that the object has, or None."""
+    """Return the first of these attributes that the object has, or None."""
     return next((getattr(of, name) for name in names if hasattr(of, name)), None)

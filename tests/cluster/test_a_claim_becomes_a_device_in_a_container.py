@@ -1,4 +1,4 @@
-"""`dradriver up` and plain kubectl: two pods of one template each see a device, and nothing stays behind."""
+"""`dradriver up` and plain kubectl: two pods of one template each see a device, and nothing remains."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 
 from dradriver.node import node_status
-from tests.cluster.walk import KUBECTL, Kubectl, eventually, up
+from tests.cluster.helpers import KUBECTL, Kubectl, eventually, up
 
-pytestmark = [
-    pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed"),
-    pytest.mark.timeout(180),
-]
+pytestmark = [pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed"), pytest.mark.timeout(180)]
 
 CLAIM = """
 apiVersion: resource.k8s.io/v1

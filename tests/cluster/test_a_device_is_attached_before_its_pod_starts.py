@@ -15,13 +15,13 @@ from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.runner.binding import BindingProcess
 from dradriver.testing import builders
-from tests.cluster.walk import plugin_on
+from tests.cluster.helpers import plugin_on
 
 NAME = builders.DRIVER
 
 
 class Fabric:
-    """What is attached where; the machine that both halves of the driver see."""
+    """The attached devices by node: the hardware that both halves of the driver use."""
 
     def __init__(self) -> None:
         self.attached: dict[str, str] = {}

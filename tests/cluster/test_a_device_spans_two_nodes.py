@@ -31,7 +31,7 @@ CLAIM = "tpu-consumer-resource-claim"
 
 
 def documents(name: str) -> dict[str, Any]:
-    """A manifest of the example, by kind."""
+    """Return the documents of a manifest of the example, by kind."""
     return {body["kind"]: body for body in yaml.safe_load_all((MANIFESTS / name).read_text())}
 
 
@@ -39,7 +39,7 @@ WORKLOAD = documents("workload.yaml")
 
 
 class Counting(node.TpuDriver):
-    """Counts what the kubelet's calls come to."""
+    """Counts prepares and unprepares by node and claim."""
 
     def __init__(self, calls: Tally[tuple[str, str]]) -> None:
         self.calls = calls
@@ -69,7 +69,7 @@ class TpuCluster:
         await self.client.create(CLAIMS, body, "default", into=dict)
 
     async def pod(self, name: str, *claims: str) -> None:
-        """A pod of the Deployment, as its controller would make it; with other claims where they are given."""
+        """Create a pod of the Deployment as its controller does, or with other claims."""
         template = copy.deepcopy(WORKLOAD["Deployment"]["spec"]["template"])
         template["metadata"]["name"] = name
         spec = template["spec"]
@@ -80,7 +80,7 @@ class TpuCluster:
         await self.client.create(PODS, template, "default", into=dict)
 
     async def running(self, name: str) -> str:
-        """The pod's node, once its container runs."""
+        """Wait until the pod's container runs, and return its node."""
 
         async def runs() -> Pod | None:
             pod = await self.client.get(PODS, name, "default", into=Pod)
@@ -89,17 +89,17 @@ class TpuCluster:
         return (await until(runs)).spec.node_name
 
     async def refusal(self, name: str) -> str:
-        """Why the pod is pending, once that is said."""
+        """Wait for the message of a pending pod, and return it."""
 
-        async def refused() -> str:
+        async def read_message() -> str:
             pod = await self.client.get(PODS, name, "default", into=Pod)
             assert not pod.spec.node_name, f"{name} is on {pod.spec.node_name}"
             return next((c.message for c in pod.status.conditions if c.reason == "Unschedulable"), "")
 
-        return await until(refused)
+        return await until(read_message)
 
     async def hosts(self, claim: str) -> set[str]:
-        """The nodes of the claim's allocation."""
+        """Return the nodes of the claim's allocation."""
         found = await self.client.get(CLAIMS, claim, "default", into=ResourceClaim)
         assert found.allocation is not None
         assert found.allocation.node_selector is not None
@@ -107,7 +107,7 @@ class TpuCluster:
         return {name for name in NODES if selector.matches(name, {"kubernetes.io/hostname": name})}
 
     def prepared(self) -> dict[str, list[str]]:
-        """The claims that are recorded on each node."""
+        """Return the prepared claims of each node."""
         return {
             name: [row.record.name for row in plugin.prepared()]
             for name, plugin in self.plugins.items()
@@ -123,11 +123,13 @@ async def until(found: Callable[[], Awaitable[T | None]]) -> T:
 
 
 class TpusAndCables(pools.TpuPools):
-    """Also cables between neighbors: the second host is at both."""
+    """Adds cables between neighbors: the second host has both."""
 
     def discover(self) -> list[dra.Pool]:
         cables = (
-            dra.Device(f"cable-{name}", {"topology": name}, {"tpus": 0}, node_selector=pools.any_of(ends))
+            dra.Device(
+                f"cable-{name}", {"topology": name}, {"tpus": 0}, node_selector=pools.make_node_selector(ends)
+            )
             for name, ends in {"left": NODES[:2], "right": NODES[1:3]}.items()
         )
         return [*super().discover(), dra.Pool("cables", tuple(cables), per_device_node_selection=True)]
@@ -147,7 +149,7 @@ async def pool_driver(client: Client) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def tpu_cluster(*, as_admin: bool = False) -> AsyncIterator[TpuCluster]:
-    """All of it; its node plugins have the identity of a driver on a node, or may do everything."""
+    """Run cluster, pool driver and node plugins. The plugins have the identity of a driver or an admin."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-")))
         cluster = await stack.enter_async_context(EmbeddedCluster(folder, nodes=NODES, runtime="process"))
@@ -163,7 +165,7 @@ async def tpu_cluster(*, as_admin: bool = False) -> AsyncIterator[TpuCluster]:
             plugins[name] = Plugin(Counting(calls), own, config)
             await plugins[name].start()
             stack.push_async_callback(plugins[name].stop, 1)
-            await plugins[name].wait_registered(10)
+            await plugins[name].parts.registration.wait(10)
         await stack.enter_async_context(pool_driver(client))
         yield TpuCluster(client, plugins, calls)
 
@@ -184,9 +186,9 @@ async def test_two_pods_share_a_slice_of_two_nodes_and_a_third_stays_pending() -
         assert tpus.calls == Tally({(name, f"prepare {CLAIM}"): 1 for name in nodes})
 
         await tpus.pod("three")
-        said = await tpus.refusal("three")
-        assert "2 node(s) didn't match pod anti-affinity rules" in said
-        assert f"2 resourceclaim not available on the node (default/{CLAIM})" in said
+        message = await tpus.refusal("three")
+        assert "2 node(s) didn't match pod anti-affinity rules" in message
+        assert f"2 resourceclaim not available on the node (default/{CLAIM})" in message
 
         await tpus.client.delete(PODS, "one", "default")
         assert await tpus.running("three") in nodes
@@ -209,7 +211,7 @@ async def test_the_claim_is_unprepared_once_on_each_node_when_its_pods_are_gone(
         assert {name: tpus.calls[name, f"unprepare {CLAIM}"] for name in nodes} == dict.fromkeys(nodes, 1)
 
 
-async def test_a_slice_of_two_nodes_keeps_the_smaller_ones_of_both_from_others() -> None:
+async def test_an_allocated_slice_of_two_nodes_excludes_its_smaller_slices() -> None:
     async with tpu_cluster() as tpus:
         await tpus.claim(CLAIM)
         await tpus.pod("one")
@@ -223,34 +225,36 @@ async def test_a_slice_of_two_nodes_keeps_the_smaller_ones_of_both_from_others()
         assert "counter" in await tpus.refusal("small-2")
 
 
-async def test_claims_whose_nodes_overlap_by_half_leave_the_second_pod_pending_with_both_named() -> None:
+async def test_a_pod_whose_claims_are_in_use_on_partly_overlapping_nodes_stays_pending_with_both_named() -> (
+    None
+):
     async with tpu_cluster() as tpus:
         for name in ("left", "right"):
             await tpus.claim(name, topology(name))
         await tpus.pod("one", "left", "right")
         assert await tpus.running("one") == NODES[1]
         await tpus.pod("two", "left", "right")
-        said = await tpus.refusal("two")
-        assert "1 node(s) didn't match pod anti-affinity rules" in said
-        assert "1 resourceclaim not available on the node (default/left)" in said
-        assert "1 resourceclaim not available on the node (default/right)" in said
-        assert "1 resourceclaim not available on the node (default/left, default/right)" in said
+        message = await tpus.refusal("two")
+        assert "1 node(s) didn't match pod anti-affinity rules" in message
+        assert "1 resourceclaim not available on the node (default/left)" in message
+        assert "1 resourceclaim not available on the node (default/right)" in message
+        assert "1 resourceclaim not available on the node (default/left, default/right)" in message
 
 
-async def test_each_nodes_condition_stands_in_the_status_of_the_device() -> None:
-    """With the right to write status of claims of several nodes."""
+async def test_the_device_status_has_a_condition_of_each_node() -> None:
+    """The plugins may write the status of claims of several nodes."""
     async with tpu_cluster(as_admin=True) as tpus:
         await tpus.claim(CLAIM)
         await tpus.pod("one")
         await tpus.pod("two")
         nodes = {await tpus.running("one"), await tpus.running("two")}
 
-        async def said() -> list[Any]:
+        async def read_conditions() -> list[Any]:
             claim = await tpus.client.get(CLAIMS, CLAIM, "default", into=dict)
             (entry,) = claim["status"].get("devices") or [{"conditions": []}]
             return [each["type"] for each in entry["conditions"]] if len(entry["conditions"]) == 2 else []
 
-        assert {*await until(said)} == {f"{name}-ready" for name in nodes}
+        assert {*await until(read_conditions)} == {f"{name}-ready" for name in nodes}
 
 
 def topology(name: str) -> str:

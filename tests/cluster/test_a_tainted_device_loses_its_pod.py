@@ -1,23 +1,22 @@
 """KEP-5055 in a whole cluster: a driver taints a device, its pod ends, the next one gets another device."""
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 import dradriver as dra
 from dradriver.cluster import EmbeddedCluster
-from dradriver.kube import CLASSES, PODS, TEMPLATES, Cache, Client
-from dradriver.model.core.workload import Pod
+from dradriver.kube import CLASSES, PODS, TEMPLATES, Client
 from dradriver.testing import builders
-from tests.cluster.walk import plugin_on
+from tests.cluster.helpers import plugin_on, running, until
 from tests.unit.control.world import template
 
 
 class Cards(dra.Driver):
-    """Two cards that may break."""
+    """A driver of two cards that can fail."""
 
     name = builders.DRIVER
     rescan_seconds = None
@@ -54,17 +53,6 @@ async def client(driver: Cards) -> AsyncIterator[Client]:
         await cluster.client().create(CLASSES, builders.device_class(), into=dict)
         await cluster.client().create(TEMPLATES, template(), "default", into=dict)
         yield cluster.client()
-
-
-async def until(client: Client, done: Callable[[Mapping[str, Pod]], bool]) -> None:
-    async with Cache(client, PODS, Pod) as pods, aclosing(pods.changes()) as changes:
-        await pods.synced()
-        while not done(pods.items):
-            await anext(changes)
-
-
-def running(name: str) -> Callable[[Mapping[str, Pod]], bool]:
-    return lambda pods: (pod := pods.get(f"default/{name}")) is not None and pod.status.phase == "Running"
 
 
 async def test_its_pod_ends_and_the_next_one_gets_another_device(client: Client, driver: Cards) -> None:

@@ -1,4 +1,4 @@
-"""KEP-5004 in a whole cluster: a limit in a pod, scheduler, kubelet, driver, and what each container sees."""
+"""KEP-5004 in a whole cluster: from a pod's limit to the devices in each container."""
 
 import asyncio
 import tempfile
@@ -73,7 +73,7 @@ async def with_class(client: Client, resource: str) -> None:
 
 
 def container(name: str, resource: str, amount: int, sees: int) -> dict[str, Any]:
-    """A container that succeeds if it sees so many devices."""
+    """Return a container that succeeds if it sees this number of devices."""
     command = ["sh", "-c", f'test "$(env | grep -c ^GPU_)" = {sees}']
     limits = {resource: str(amount)} if amount else {}
     return {"name": name, "image": "busybox", "command": command, "resources": {"limits": limits}}
@@ -88,7 +88,7 @@ async def phase(client: Client, name: str, wanted: str) -> Pod:
 
 
 @pytest.mark.parametrize("resource", [EXPLICIT, IMPLICIT], ids=["explicit", "implicit"])
-async def test_each_container_sees_its_own_devices_and_nothing_is_left(
+async def test_each_container_sees_its_own_devices_and_nothing_remains(
     client: Client, driver: Gpus, resource: str
 ) -> None:
     await with_class(client, resource)

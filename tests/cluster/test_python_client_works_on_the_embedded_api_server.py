@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @pytest.fixture
 async def resources(tmp_path: Path) -> AsyncIterator[Any]:
-    """The client's API of `resource.k8s.io/v1`; it blocks, so tests call it in threads."""
+    """Return the client's API of `resource.k8s.io/v1`. It blocks, so tests call it in threads."""
     server = ApiServer(tmp_path / "data", history=20)
     await server.start()
     path = tmp_path / "kubeconfig"
@@ -47,8 +47,8 @@ def resource_slice(node: str) -> Any:
     return client.V1ResourceSlice(metadata=client.V1ObjectMeta(name=node), spec=spec)
 
 
-async def refused(call: Callable[[], object]) -> int:
-    """The HTTP status with which a call is refused."""
+async def rejection_status(call: Callable[[], object]) -> int:
+    """Return the HTTP status of a rejected call."""
     with pytest.raises(client.ApiException) as caught:
         await asyncio.to_thread(call)
     return int(caught.value.status)
@@ -67,17 +67,17 @@ async def test_a_claim_is_created_read_patched_and_deleted(resources: Any) -> No
         assert gone.metadata.name == "one"
 
     await asyncio.to_thread(walk)
-    assert await refused(lambda: resources.read_namespaced_resource_claim("one", "default")) == 404
+    assert await rejection_status(lambda: resources.read_namespaced_resource_claim("one", "default")) == 404
 
 
 async def test_a_stale_replace_is_a_conflict(resources: Any) -> None:
     made = await asyncio.to_thread(resources.create_resource_slice, resource_slice("node-1"))
     made.spec.pool.generation = 2
     await asyncio.to_thread(resources.replace_resource_slice, "node-1", made)
-    assert await refused(lambda: resources.replace_resource_slice("node-1", made)) == 409
+    assert await rejection_status(lambda: resources.replace_resource_slice("node-1", made)) == 409
 
 
-async def test_status_is_patched_apart_from_spec(resources: Any) -> None:
+async def test_status_and_spec_are_patched_separately(resources: Any) -> None:
     def walk() -> Any:
         resources.create_namespaced_resource_claim("default", claim("one"))
         result = {"request": "device", "driver": "driver.example.com", "pool": "node-1", "device": "device-0"}
@@ -105,7 +105,7 @@ async def test_slices_are_selected_by_node_and_come_in_pages(resources: Any) -> 
     assert await asyncio.to_thread(walk) == ["node-1", "node-2", "node-3"]
 
 
-async def test_a_watch_tells_every_change(resources: Any) -> None:
+async def test_a_watch_reports_every_change(resources: Any) -> None:
     def walk() -> list[tuple[str, str]]:
         since = resources.list_resource_slice().metadata.resource_version
         resources.create_resource_slice(resource_slice("node-1"))
@@ -123,7 +123,7 @@ async def test_a_watch_tells_every_change(resources: Any) -> None:
     assert await asyncio.to_thread(walk) == expected
 
 
-async def test_a_watch_from_a_forgotten_revision_is_gone(resources: Any) -> None:
+async def test_a_watch_from_a_compacted_revision_is_gone(resources: Any) -> None:
     def walk() -> None:
         since = resources.create_resource_slice(resource_slice("node-1")).metadata.resource_version
         for count in range(25):
@@ -133,4 +133,4 @@ async def test_a_watch_from_a_forgotten_revision_is_gone(resources: Any) -> None
         ):
             pytest.fail("the past is not gone")
 
-    assert await refused(walk) == 410
+    assert await rejection_status(walk) == 410

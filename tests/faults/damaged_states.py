@@ -1,4 +1,4 @@
-"""Starts on files of the prepared state that are damaged, one after the other, and says how each start went.
+"""Start drivers on damaged files of the prepared state, one after another, and print each result.
 
 python -m tests.faults.damaged_states FOLDER SEED FIRST COUNT
 """
@@ -105,7 +105,7 @@ def pages(chance: random.Random, root: Path) -> str:
 
 
 def another_number(chance: random.Random, root: Path) -> str:
-    """Well-formed for SQLite: only what the number means is wrong."""
+    """Change a number: valid for SQLite, wrong in its meaning."""
     pragma = chance.choice(["user_version", "application_id"])
     value = chance.choice([-1, 0, 1, 2, 3, 4, 2**31 - 1])
     with closing(sqlite3.connect(root / "state.db", isolation_level=None)) as connection:
@@ -114,7 +114,7 @@ def another_number(chance: random.Random, root: Path) -> str:
 
 
 def another_value(chance: random.Random, root: Path) -> str:
-    """What a disk may return and SQLite can't notice: a row that is well-formed and wrong."""
+    """Change a value of a row: valid for SQLite, wrong in its meaning, as a disk may return it."""
     statement = chance.choice(
         [
             "UPDATE claims SET record = CAST(replace(CAST(record AS TEXT), 'lamp-', 'lump-') AS BLOB)",
@@ -139,7 +139,7 @@ def another_value(chance: random.Random, root: Path) -> str:
 
 
 def an_old_file(chance: random.Random, root: Path) -> str:
-    """The file as it was before the newest transactions, with or without the WAL of today."""
+    """Restore the file from before the newest transactions, with or without the current WAL."""
     shutil.copy(root / "old.db", root / "state.db")
     if chance.random() < 0.5:
         (root / "state.db-wal").unlink(missing_ok=True)
@@ -163,7 +163,7 @@ def claim(n: int) -> ResourceClaim:
 
 
 async def a_node_that_is_killed(root: Path) -> World:
-    """Claims that are prepared; a part of them is in the WAL alone."""
+    """Prepare claims; some of them are only in the WAL."""
     world = World(root)
     root.mkdir()
     kept = root.with_name("kept")
@@ -184,7 +184,7 @@ async def a_node_that_is_killed(root: Path) -> World:
 
 
 def copied(node: World, root: Path, chance: random.Random) -> World:
-    """The node as damage finds it: killed, or ended and closed."""
+    """Return a copy of the node's files: after a kill, or after a proper end."""
     shutil.copytree(node.root, root)
     world = World(root, dict(node.hardware))
     world.api.claims = dict(node.api.claims)
@@ -195,14 +195,14 @@ def copied(node: World, root: Path, chance: random.Random) -> World:
 
 
 async def assert_rebuilt(world: World) -> str:
-    """Opens the file and plays a kubelet, and rivals for each device that is in use."""
+    """Open the file, then act as a kubelet, with rivals for each device that is in use."""
     async with world.running(driver=lamps(world), complete=False) as process:
         for row in await process.rows():
             number = row.record.name.removeprefix("claim-")
             expected = f"lamp-{PREPARED if number == 'gone' else number}"
             assert [device.device for device in row.record.devices] == [expected], row
         await assert_refused(process, complete=False)
-        complete = await process.state.read(Rows.marked_complete)
+        complete = await process.state.read(Rows.is_marked_complete)
         await process.rebuilder.ensure_complete()
         await assert_refused(process, complete=True)
         known = list(world.api.claims.values())
@@ -238,15 +238,15 @@ async def assert_refused(process: Process, *, complete: bool) -> None:
 
 
 async def main(folder: Path, seed: int, first: int, count: int) -> None:
-    """One line when a case begins, with its damage, and one when it has ended."""
+    """Print one line when a case begins, with its damage, and one when it has ended."""
     logging.disable()
     node = await a_node_that_is_killed(folder / "node")
     for number in range(first, first + count):
         chance = random.Random(f"{seed}/{number}")
         world = copied(node, folder / "case", chance)
         damage = DAMAGES[number % len(DAMAGES)]
-        told = damage(chance, world.root)
-        print(f"{number} {damage.__name__}: {told}", flush=True)
+        description = damage(chance, world.root)
+        print(f"{number} {damage.__name__}: {description}", flush=True)
         print(await assert_rebuilt(world), flush=True)
         shutil.rmtree(world.root)
 

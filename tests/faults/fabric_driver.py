@@ -1,4 +1,4 @@
-"""A fabric whose hardware is a folder, and a driver of it in several processes: `python fabric_driver.py`.
+"""A driver of a fabric in several processes, with a folder as hardware: `python fabric_driver.py`.
 
 `HARDWARE/DEVICE` names the claim that the device is attached for. Each call of the driver is a line of
 `HARDWARE/log`: the process, the method, the device.
@@ -17,19 +17,19 @@ DEVICES: Final = ("gpu-0", "gpu-1", "gpu-2")
 
 
 def note(method: str, device: str) -> None:
-    """One line, in one write."""
+    """Append one line in one write."""
     with (HARDWARE / "log").open("ab", buffering=0) as log:
         log.write(f"{os.getpid()} {method} {device}\n".encode())
 
 
 class FabricDriver(dra.BindingDriver):
-    """Attaches slowly enough to be interrupted."""
+    """Attach slowly, so that a test can interrupt it."""
 
     name = "driver.example.com"
     rescan_seconds = None
 
     def discover(self) -> Sequence[dra.Pool]:
-        """All devices, for every node."""
+        """Return all devices, for every node."""
         devices = tuple(
             dra.Device(
                 name,
@@ -42,7 +42,7 @@ class FabricDriver(dra.BindingDriver):
         return [dra.Pool("fabric", devices, all_nodes=True)]
 
     async def attach(self, claim: dra.BindingClaim, device: dra.AllocatedDevice) -> None:
-        """Names the claim; a device of another claim is a violation."""
+        """Write the claim's name; a device with the name of another claim is a violation."""
         note("attach", device.name)
         await asyncio.sleep(0.02)
         file = HARDWARE / device.name
@@ -51,7 +51,7 @@ class FabricDriver(dra.BindingDriver):
         file.write_text(claim.uid)
 
     async def detach(self, attachment: dra.Attachment) -> None:
-        """Takes the name away, if it is this claim's."""
+        """Remove the name if it is that of this claim."""
         note("detach", attachment.device)
         file = HARDWARE / attachment.device
         if file.exists() and file.read_text() == attachment.claim_uid:

@@ -1,7 +1,7 @@
-"""Random damage to the files of the prepared state: the driver starts, rebuilds, and gives no device twice.
+"""Random damage to the files of the prepared state: the driver starts, rebuilds, and never shares a device.
 
-A process starts on one damaged file after the other; one that crashes or hangs is a failure too. KILLS in the
-environment says how many files (ten times as many), SEED repeats a run.
+One process starts on one damaged file after another; a process that crashes or hangs is a failure. KILLS in the
+environment sets the number of files (ten times as many), SEED repeats a run.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-FILES = 10 * int(os.environ.get("KILLS", "12"))
+FILES = 10 * int(os.environ.get("KILLS", "6"))
 SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 LONGEST_SECONDS = 60
 
 
 @pytest.mark.timeout(60 + FILES)
-async def test_whatever_is_damaged_the_driver_starts_and_gives_no_device_twice(tmp_path: Path) -> None:
+async def test_with_any_damage_the_driver_starts_and_gives_no_device_twice(tmp_path: Path) -> None:
     print(f"SEED={SEED} FILES={FILES}")
     errors = tmp_path / "errors"
     with errors.open("wb") as log:
@@ -32,7 +32,7 @@ async def test_whatever_is_damaged_the_driver_starts_and_gives_no_device_twice(t
     outcomes: Counter[str] = Counter()
     try:
         for _ in range(FILES):
-            case, outcome = [await line_of(process.stdout) for _ in ("case", "outcome")]
+            case, outcome = [await read_line(process.stdout) for _ in ("case", "outcome")]
             assert outcome, f"SEED={SEED}: file {case}\n{errors.read_text()}"
             outcomes[outcome] += 1
         assert await process.wait() == 0
@@ -44,8 +44,8 @@ async def test_whatever_is_damaged_the_driver_starts_and_gives_no_device_twice(t
     assert outcomes.keys() == {"set aside", "rebuilt in place", "knew all"}
 
 
-async def line_of(output: asyncio.StreamReader) -> str:
-    """The next line; nothing if there is none, or none comes."""
+async def read_line(output: asyncio.StreamReader) -> str:
+    """Return the next line; "" if there is none in time."""
     try:
         async with asyncio.timeout(LONGEST_SECONDS):
             return (await output.readline()).decode().strip()

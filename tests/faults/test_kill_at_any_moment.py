@@ -1,9 +1,8 @@
-"""kill -9 at any moment of prepare, unprepare, publish or start: every claim ends prepared once or not at all.
+"""kill -9 during prepare, unprepare, publish or start: every claim is prepared once or not at all.
 
-After each kill the process is started again, the calls that were cut are made again as a kubelet makes them,
-and then four views must be one: what the kubelet asked for, the state file, the CDI folder, and the hardware;
-and the slices must be those of the inventory. KILLS in the environment says how many kills (default 12), SEED
-repeats a run.
+After each kill the process starts again, and the interrupted calls are repeated as a kubelet does. Then four
+views must agree: the kubelet's calls, the state file, the CDI folder, and the hardware; and the slices must
+show the inventory. KILLS in the environment sets the number of kills (default 12), SEED repeats a run.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from uuid import uuid4
 import grpc
 import pytest
 
-from dradriver.cli.supervisor import how_it_ended, last_lines
+from dradriver.cli.supervisor import describe_exit, last_lines
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import CLAIMS, NODES, SLICES, Client, PatchKind
 from dradriver.model.resource.claim import ResourceClaim
@@ -31,30 +30,30 @@ from dradriver.wire.stubs import dra_v1_grpc, registration_v1_grpc
 DRIVER = "folder.example.com"
 NODE = "node-1"
 KILLS = int(os.environ.get("KILLS", "12"))
-# Seeds that once failed are kept beside the tests and played first.
+# The seeds of earlier failures are kept beside the tests and run first.
 FAILED = Path(__file__).with_name("failed_seeds.txt")
 SEEDS = [*map(int, FAILED.read_text().split() if FAILED.exists() else ()), int(os.environ.get("SEED", "0"))]
-SLOTS = 4  # claims that come and go, each on two devices of its own
-# A connection of its own: gRPC would go on waiting for the one to the process that was killed.
+SLOTS = 4  # slots of claims, each with its own two devices
+# A separate connection: gRPC would keep waiting for the one to the killed process.
 FRESH = [("grpc.use_local_subchannel_pool", 1)]
 PROGRAM = Path(__file__).with_name("folder_driver.py")
 
 
 class Node:
-    """The folders of a node, the driver's process, and the part of a kubelet that the test plays."""
+    """The folders of a node, the driver's process, and the test's part as the kubelet."""
 
     def __init__(self, directory: Path, client: Client, kubeconfig: Path) -> None:
         self.directory = directory
         self.client = client
         self.kubeconfig = kubeconfig
-        self.wanted: dict[str, dra_v1.Claim] = {}  # what a kubelet has prepared, by UID
+        self.wanted: dict[str, dra_v1.Claim] = {}  # claims that the kubelet has prepared, by UID
         self.process: asyncio.subprocess.Process | None = None
-        self.began = 0  # where the log of the process begins
+        self.began = 0  # offset of the process's part of the log
         for name in ("plugins", "registry", "cdi", "hardware"):
             (directory / name).mkdir()
 
     def inventory(self, count: int, revision: int) -> None:
-        """What the driver discovers from now on; renamed into place, so that no half text is read."""
+        """Set the devices of the next discovery; the rename prevents partial reads."""
         temporary = self.directory / "hardware" / "inventory.new"
         temporary.write_text(f"{count} {revision}")
         temporary.rename(self.directory / "hardware" / "inventory")
@@ -75,7 +74,7 @@ class Node:
             )
 
     def log(self) -> str:
-        """What the process that was started last has written, without what its predecessors wrote."""
+        """Return the output of the last process, without that of earlier ones."""
         return last_lines(self.directory / "driver.log", 1000, self.began)
 
     async def kill(self) -> None:
@@ -85,7 +84,7 @@ class Node:
 
     @contextlib.asynccontextmanager
     async def plugin(self) -> AsyncIterator[dra_v1_grpc.DRAPluginStub]:
-        """The driver's service, registered as the kubelet registers it."""
+        """Connect to the driver's service, registered as a kubelet registers it."""
         async with asyncio.timeout(20):
             endpoint = await self._register()
         async with grpc.aio.insecure_channel(f"unix:{endpoint}", options=FRESH) as channel:
@@ -103,7 +102,7 @@ class Node:
                         return str(info.endpoint)
             assert self.process is not None
             code = self.process.returncode
-            assert code is None, f"the driver {how_it_ended(code)}: {self.log()}"
+            assert code is None, f"the driver {describe_exit(code)}: {self.log()}"
             await asyncio.sleep(0.01)
 
 
@@ -122,7 +121,7 @@ async def unprepare(plugin: dra_v1_grpc.DRAPluginStub, node: Node, claim: dra_v1
 
 
 async def allocated_claim(client: Client, slot: int) -> dra_v1.Claim:
-    """A claim that is allocated to the two devices of a slot."""
+    """Return a claim that is allocated the two devices of a slot."""
     name = f"claim-{slot}-{uuid4().hex[:8]}"
     request = {"name": "device", "exactly": {"deviceClassName": "any", "count": 2}}
     body = {
@@ -164,7 +163,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 async def eventually(holds: Callable[[], Awaitable[str]], where: str, seconds: float = 15) -> None:
-    """Waits until `holds` returns no complaint."""
+    """Wait until `holds` returns no violation."""
     deadline = time.monotonic() + seconds
     while complaint := await holds():
         assert time.monotonic() < deadline, f"{where}: {complaint}"
@@ -172,7 +171,7 @@ async def eventually(holds: Callable[[], Awaitable[str]], where: str, seconds: f
 
 
 async def views_agree(node: Node) -> str:
-    """What the kubelet, the state file, the CDI folder and the hardware know of claims."""
+    """Compare the claims of the kubelet, the state file, the CDI folder and the hardware."""
     wanted = set(node.wanted)
     state = {record.uid for record in node_status(node.directory / "plugins" / DRIVER).claims}
     specs = (node.directory / "cdi").glob("*.json")
@@ -188,7 +187,7 @@ async def views_agree(node: Node) -> str:
 
 
 async def slices_are(node: Node, count: int, revision: int) -> str:
-    """Whether the published pool is complete and shows the inventory."""
+    """Return whether the published pool is complete and shows the inventory."""
     listed = await node.client.list(SLICES, fields=f"spec.driver={DRIVER}", into=ResourceSlice)
     newest = max((item.spec.pool.generation for item in listed.items), default=0)
     current = [item for item in listed.items if item.spec.pool.generation == newest]
@@ -205,7 +204,7 @@ async def slices_are(node: Node, count: int, revision: int) -> str:
 async def one_call(
     node: Node, slot: int, claims: list[dra_v1.Claim], plugin: dra_v1_grpc.DRAPluginStub
 ) -> None:
-    """A prepare or unprepare of a slot's claim; an unprepared claim is replaced by a new one."""
+    """Prepare or unprepare the claim of a slot; a new claim replaces an unprepared one."""
     claim = claims[slot]
     if claim.uid in node.wanted:
         await unprepare(plugin, node, claim)
@@ -228,7 +227,7 @@ async def test_after_a_kill_every_claim_is_prepared_once_or_not_at_all(node: Nod
 
 
 async def kill_and_compare(node: Node, seed: int) -> None:
-    """Kills the driver at random moments and compares the views after each kill."""
+    """Kill the driver at random moments and compare the views after each kill."""
     rng = random.Random(seed)
     claims = [await allocated_claim(node.client, slot) for slot in range(SLOTS)]
     count, revision = 2 * SLOTS, 1
@@ -253,7 +252,7 @@ async def kill_and_compare(node: Node, seed: int) -> None:
             await node.kill()
         await node.start()
         async with node.plugin() as plugin:
-            for claim in claims:  # a kubelet repeats what it got no answer for
+            for claim in claims:  # a kubelet repeats calls without an answer
                 await (prepare if claim.uid in node.wanted else unprepare)(plugin, node, claim)
         where = f"kill {kill}, SEED={seed}"
         await eventually(lambda: views_agree(node), where)

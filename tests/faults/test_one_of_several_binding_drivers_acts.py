@@ -1,6 +1,7 @@
-"""Processes of one binding driver: the leader is killed, or stopped and continued, and one at a time acts.
+"""Processes of one binding driver: the leader is killed, or stopped and continued, and only one acts at a time.
 
-Who acts is in the hardware's own log. A twelfth as often as KILLS in the environment says (default 12).
+The hardware's log names the acting process. The number of runs is a twelfth of KILLS in the environment
+(default 12).
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.controllers import Controllers
+from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import CLAIMS, CLASSES, LEASES, NODES, PODS, Client
 from dradriver.model.core.lease import Lease
 from dradriver.model.core.workload import Pod
@@ -49,30 +51,30 @@ class Fabric:
         return process
 
     def calls(self) -> list[tuple[int, str, str]]:
-        """What the hardware was asked for: process, method, device."""
+        """Return the calls in the hardware's log: process, method, device."""
         log = self.folder / "log"
         lines = log.read_text().splitlines() if log.exists() else []
         return [(int(pid), method, device) for pid, method, device in map(str.split, lines)]
 
     def acting(self) -> list[int]:
-        """The processes in the order in which they began to act; one that acts again is named again."""
+        """Return the processes in the order in which they began to act, once for each begin."""
         found: list[int] = []
         for pid, _, _ in self.calls():
             if found[-1:] != [pid]:
                 found.append(pid)
         return found
 
-    async def start_beside(self, leader: asyncio.subprocess.Process) -> asyncio.subprocess.Process:
-        """Another process, which runs and does nothing while the leader does."""
-        said = self.said("is held by")
+    async def start_standby(self, leader: asyncio.subprocess.Process) -> asyncio.subprocess.Process:
+        """Start another process, which is idle while the leader acts."""
+        before = self.count_in_logs("is held by")
         process = await self.start()
-        await self.until(lambda: self.said("is held by") > said)
-        await self.pod(f"beside-{process.pid}")
+        await self.until(lambda: self.count_in_logs("is held by") > before)
+        await self.run_pod(f"beside-{process.pid}")
         assert self.acting()[-1] == leader.pid
         return process
 
-    def said(self, words: str) -> int:
-        """How often the processes' logs have these words."""
+    def count_in_logs(self, words: str) -> int:
+        """Return how often the processes' logs contain these words."""
         return (self.folder / "output").read_text().count(words)
 
     async def until(self, done: Callable[[], bool]) -> None:
@@ -80,8 +82,8 @@ class Fabric:
             while not done():
                 await asyncio.sleep(0.02)
 
-    async def pod(self, name: str) -> None:
-        """A pod that gets a device, and gives it back."""
+    async def run_pod(self, name: str) -> None:
+        """Create a pod that gets a device, and delete it."""
         await self.client.create(CLAIMS, builders.claim(name=name), "default", into=dict)
         await self.client.create(PODS, builders.pod(name, name=name), "default", into=dict)
         async with asyncio.timeout(SECONDS):
@@ -102,7 +104,10 @@ async def fabric(tmp_path: Path) -> AsyncIterator[Fabric]:
     kubeconfig = tmp_path / "kubeconfig"
     await asyncio.to_thread(server.write_kubeconfig, kubeconfig)
     (folder := tmp_path / "hardware").mkdir()
-    async with await Client.connect(str(kubeconfig)) as client, Controllers(client, setback=(0.05, 0.2)):
+    async with (
+        await Client.connect(str(kubeconfig)) as client,
+        Controllers(client, SchedulerSettings(pod_backoff=(0.05, 0.2))),
+    ):
         await client.create(NODES, builders.node(), into=dict)
         await client.create(CLASSES, builders.device_class(), into=dict)
         made = Fabric(client, kubeconfig, folder)
@@ -115,16 +120,16 @@ async def fabric(tmp_path: Path) -> AsyncIterator[Fabric]:
 
 
 @pytest.mark.timeout(60 + 30 * ROUNDS)
-async def test_a_process_takes_over_from_one_that_was_killed_and_one_that_stops_as_asked_releases_the_lease(
+async def test_a_standby_takes_over_after_a_kill_and_a_graceful_stop_releases_the_lease(
     fabric: Fabric,
 ) -> None:
     leader = await fabric.start()
-    await fabric.pod("first")
+    await fabric.run_pod("first")
     for number in range(ROUNDS):
-        standby = await fabric.start_beside(leader)
+        standby = await fabric.start_standby(leader)
         leader.kill()
         await leader.wait()
-        await fabric.pod(f"pod-{number}")
+        await fabric.run_pod(f"pod-{number}")
         leader = standby
     assert not [call for call in fabric.calls() if call[1] == "VIOLATION"]
     assert fabric.acting() == [process.pid for process in fabric.processes]
@@ -136,16 +141,16 @@ async def test_a_process_takes_over_from_one_that_was_killed_and_one_that_stops_
 
 
 @pytest.mark.timeout(60 + 30 * ROUNDS)
-async def test_a_leader_that_was_stopped_meanwhile_ends_and_does_nothing_more(fabric: Fabric) -> None:
+async def test_a_leader_that_was_suspended_ends_without_another_call(fabric: Fabric) -> None:
     leader = await fabric.start()
-    await fabric.pod("first")
+    await fabric.run_pod("first")
     for number in range(ROUNDS):
-        standby = await fabric.start_beside(leader)
+        standby = await fabric.start_standby(leader)
         leader.send_signal(signal.SIGSTOP)
-        await fabric.pod(f"pod-{number}")
+        await fabric.run_pod(f"pod-{number}")
         assert fabric.acting()[-1] == standby.pid
         leader.send_signal(signal.SIGCONT)
         assert await asyncio.wait_for(leader.wait(), SECONDS) == 1
         leader = standby
     assert fabric.acting() == [process.pid for process in fabric.processes]
-    assert fabric.said("not renewed in time") + fabric.said("not stopped in time") >= ROUNDS
+    assert fabric.count_in_logs("not renewed in time") + fabric.count_in_logs("did not stop in time") >= ROUNDS

@@ -1,8 +1,8 @@
-"""kill -9 of controllers and scheduler at any moment: no device is held twice, no claim is left behind.
+"""kill -9 of controllers and scheduler: no device is held twice, no claim is left behind.
 
-Pods want devices that have to be attached (KEP-5007), several claims, one that is shared, and extended
-resources (KEP-5004). A controller says at random that devices are ready or failed. Every version of every claim
-is looked at. A third as often as KILLS in the environment says (default 12); SEED repeats the choices of a run.
+Pods use devices that must be attached (KEP-5007), several claims, a shared claim, and extended resources
+(KEP-5004). A controller reports devices as ready or failed at random. The test checks every version of every
+claim. The number of kills is a third of KILLS in the environment (default 12); SEED repeats the random choices.
 """
 
 import asyncio
@@ -72,8 +72,8 @@ class Stage:
         assert await process.stdout.readline() == b"connected\n"
         return process
 
-    async def live_and_die(self) -> None:
-        """The control plane starts, does some of what there is to do, and is killed."""
+    async def run_and_kill(self) -> None:
+        """Start the control plane, let it do some of the work, and kill it."""
         process = await self.start()
         goal = self.changes + self.random.randrange(1, 30)
         with suppress(TimeoutError):
@@ -103,8 +103,8 @@ class Stage:
         for name in self.random.sample(names, min(most, len(names))):
             await self.client.delete(PODS, name, "default", grace_seconds=0)
 
-    async def tell(self) -> None:
-        """Says of devices what a binding driver would."""
+    async def set_conditions(self) -> None:
+        """Set conditions of devices as a binding driver would."""
         while True:
             for claim in list(self.claims.items.values()):
                 if any(result.binding_conditions for result in claim.results) and not claim.status.devices:
@@ -113,7 +113,7 @@ class Stage:
             await asyncio.sleep(0.01)
 
     async def _tell(self, claim: ResourceClaim, kind: str) -> None:
-        told = {
+        condition = {
             "type": kind,
             "status": "True",
             "reason": "Told",
@@ -121,7 +121,7 @@ class Stage:
             "lastTransitionTime": rfc3339(NOW),
         }
         entries = [
-            {"driver": r.driver, "pool": r.pool, "device": r.device, "conditions": [told]}
+            {"driver": r.driver, "pool": r.pool, "device": r.device, "conditions": [condition]}
             for r in claim.results
         ]
         meta = {"resourceVersion": claim.metadata.resource_version}
@@ -154,7 +154,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         await client.create(TEMPLATES, template(), "default", into=bytes)
         await client.create(CLAIMS, builders.claim(name="shared"), "default", into=bytes)
         async with made.pods, made.claims:
-            telling = asyncio.create_task(made.tell())
+            telling = asyncio.create_task(made.set_conditions())
             yield made
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
@@ -165,7 +165,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 async def test_no_device_is_held_twice_and_no_claim_is_left_behind(stage: Stage) -> None:
     for _ in range(KILLS):
         await stage.make_pods()
-        await stage.live_and_die()
+        await stage.run_and_kill()
         await stage.end_pods(stage.random.randrange(3))
         assert not stage.twice
     process = await stage.start()

@@ -1,4 +1,4 @@
-"""A Go program that says what Kubernetes does: built once a session, asked by JSON lines."""
+"""A Go program with the behavior of Kubernetes: built once a session, with JSON lines as questions."""
 
 import json
 import os
@@ -12,7 +12,7 @@ GO: Final = shutil.which("go")
 
 
 def build(source: Path, target: Path) -> Path:
-    """The program whose module is in the folder `source`, built into the folder `target`."""
+    """Build the program of the module in the folder `source` into the folder `target`; return its path."""
     assert GO is not None, "Go is not installed"
     program = target / f"{source.name}oracle"
     environment = {**os.environ, "GOFLAGS": "-mod=mod"}
@@ -21,7 +21,7 @@ def build(source: Path, target: Path) -> Path:
 
 
 def ask(program: Path, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Kubernetes' answer to each question: a verdict, what belongs to it, and the text of an error."""
+    """Return Kubernetes' answer to each question: a verdict, its details, and the text of an error."""
     lines = "\n".join(json.dumps(question) for question in questions)
     done = subprocess.run([str(program)], input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]

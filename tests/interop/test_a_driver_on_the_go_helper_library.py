@@ -1,4 +1,4 @@
-"""A driver on the Go helper library (`kubeletplugin`) runs on the embedded cluster, unchanged."""
+"""An unmodified driver on the Go helper library (`kubeletplugin`) runs on the embedded cluster."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.walk import KUBECTL, Kubectl, eventually, up
+from tests.cluster.helpers import KUBECTL, Kubectl, eventually, up
 
 GO = shutil.which("go")
 SOURCE = Path(__file__).with_name("kubeletplugin")
@@ -61,7 +61,7 @@ spec:
 
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The driver's program."""
+    """Build the driver's program."""
     target = tmp_path_factory.mktemp("go") / "driver"
     assert GO is not None
     environment = {**os.environ, "GOFLAGS": "-mod=mod"}
@@ -71,7 +71,7 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data() -> Iterator[Path]:
-    """A folder with a short path: the Go helper library does not shorten its sockets' names."""
+    """Return a folder with a short path: the Go helper library does not shorten its sockets' names."""
     with tempfile.TemporaryDirectory(prefix="dra-", dir="/tmp") as directory:
         yield Path(directory) / "data"
 

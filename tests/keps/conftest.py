@@ -1,7 +1,7 @@
-"""A control plane without kubelets: API server, controllers, scheduler; nodes and slices are made by hand.
+"""A control plane without kubelets: API server, controllers, scheduler; tests create nodes and slices.
 
-Tests go in by the public doors only: they apply objects and see what becomes of pods. API server and scheduler
-have feature gates of their own, so that every row of a skew table can be played.
+Tests use public interfaces only: they apply objects and read the state of pods. API server and scheduler have
+separate feature gates, so that every row of a skew table can be tested.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import yaml
 from dradriver.allocator import Features
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.controllers import Controllers
+from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, PatchKind
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
@@ -24,7 +25,7 @@ RESOURCES = {each.kind: each for each in (CLAIMS, CLASSES, NODES, PODS, SLICES, 
 
 
 class ControlPlane:
-    """One cluster, in a folder that outlives restarts with other gates."""
+    """One cluster, in a folder that survives restarts with other gates."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,9 +45,9 @@ class ControlPlane:
         scheduler: Mapping[str, bool] | None = None,
         **settings: Any,
     ) -> None:
-        """Starts it, or starts it again with other gates; the scheduler has those of the server by default.
+        """Start or restart it; by default the scheduler has the gates of the server.
 
-        Settings are those of `Controllers`.
+        Settings are those of `SchedulerSettings`.
         """
         await self.stop()
         server = ApiServer(self._folder / "api", feature_gates=gates)
@@ -56,7 +57,7 @@ class ControlPlane:
         await asyncio.to_thread(server.write_kubeconfig, kubeconfig)
         self._client = await self._stack.enter_async_context(await Client.connect(str(kubeconfig)))
         features = Features.of_gates(scheduler if scheduler is not None else gates or {})
-        controllers = Controllers(self._client, features=features, **settings)
+        controllers = Controllers(self._client, SchedulerSettings(features=features, **settings))
         self._controllers = await self._stack.enter_async_context(controllers)
 
     async def stop(self) -> None:
@@ -68,11 +69,11 @@ class ControlPlane:
         return self._controllers
 
     async def until(self, done: Callable[[Mapping[str, Pod], Mapping[str, ResourceClaim]], bool]) -> None:
-        """Waits until pods and claims, by `namespace/name`, are as wanted."""
+        """Wait until pods and claims, by `namespace/name`, satisfy a condition."""
         await self._until(done)
 
     async def apply(self, text: str) -> list[dict[str, Any]]:
-        """Server-side apply of YAML documents; the objects as they were stored."""
+        """Apply YAML documents server-side; return the objects as they were stored."""
         stored = []
         for body in yaml.safe_load_all(text):
             resource = RESOURCES[body["kind"]]
@@ -92,7 +93,7 @@ class ControlPlane:
         return stored
 
     async def pod(self, name: str, *requests: Mapping[str, Any], constraint: str = "") -> None:
-        """A pod with one claim of the same name, with these requests."""
+        """Create a pod with one claim of the same name, with these requests."""
         devices: dict[str, Any] = {"requests": list(requests)}
         if constraint:
             devices["constraints"] = [{"requests": [], "matchAttribute": constraint}]
@@ -115,20 +116,20 @@ class ControlPlane:
         }
         await self.apply(yaml.safe_dump_all([claim, pod]))
 
-    async def gone(self, name: str) -> None:
-        """Deletes a pod and waits until its claim is free."""
+    async def delete_pod(self, name: str) -> None:
+        """Delete a pod and wait until its claim is free."""
         await self.client.delete(PODS, name, "default", grace_seconds=0)
         await self._until(lambda _, claims: claims[f"default/{name}"].allocation is None)
 
     async def devices(self, name: str) -> list[str]:
-        """Waits until the pod has a node; the devices of its claim."""
+        """Wait until the pod has a node; return the devices of its claim."""
         ref = f"default/{name}"
         await self._until(lambda pods, _: ref in pods and bool(pods[ref].spec.node_name))
         claim = await self.client.get(CLAIMS, name, "default", into=ResourceClaim)
         return [result.device for result in claim.results]
 
     async def refusal(self, name: str) -> str:
-        """Waits until the pod is reported as unschedulable; the message."""
+        """Wait until the pod is reported as unschedulable; return the message."""
         found = ""
 
         def refused(pods: Mapping[str, Pod], _: Mapping[str, ResourceClaim]) -> bool:
@@ -157,7 +158,7 @@ class ControlPlane:
 
 
 def request(device_class: str, expression: str = "", name: str = "gpu", count: int = 1) -> dict[str, Any]:
-    """A request for devices of a class for which a CEL expression is true."""
+    """Return a request for devices of a class for which a CEL expression is true."""
     exactly: dict[str, Any] = {"deviceClassName": device_class, "count": count}
     if expression:
         exactly["selectors"] = [{"cel": {"expression": expression}}]

@@ -1,4 +1,4 @@
-"""Nodes with device plugins, nodes with devices, and pods that ask for an extended resource by either name."""
+"""Nodes with device plugins, nodes with DRA devices, and pods that request an extended resource."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ DRIVER: Final = "gpu.example.com"
 
 
 class ExtendedCluster:
-    """A control plane in which `resource` is what pods ask for.
+    """A control plane in which pods request `resource`.
 
     Attributes:
         plane: the control plane.
@@ -28,7 +28,7 @@ class ExtendedCluster:
         self.resource = resource
 
     async def device_class(self, name: str = CLASS, resource: str | None = None) -> dict[str, Any]:
-        """Applies the class; as it was stored."""
+        """Apply the class; return it as it was stored."""
         spec: dict[str, Any] = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}
         named = resource if resource is not None else self.resource
         if named and named != IMPLICIT:
@@ -38,14 +38,14 @@ class ExtendedCluster:
         return stored
 
     async def plugin_node(self, name: str, amount: int) -> None:
-        """A node on which a device plugin advertises the resource, or what it advertises from now on."""
+        """Create or change a node on which a device plugin advertises the resource."""
         await self.plane.apply(f"{{apiVersion: v1, kind: Node, metadata: {{name: {name}}}}}")
         amounts = {self.resource: str(amount)}
         status = {"status": {"capacity": amounts, "allocatable": amounts}}
         await self.plane.client.patch(NODES, name, "", status, PatchKind.MERGE, into=dict, subresource="status")
 
     async def dra_node(self, name: str, devices: int) -> None:
-        """A node with devices of a DRA driver."""
+        """Create a node with devices of a DRA driver."""
         await self.plane.apply(f"{{apiVersion: v1, kind: Node, metadata: {{name: {name}}}}}")
         spec = {
             "driver": DRIVER,
@@ -56,30 +56,30 @@ class ExtendedCluster:
         body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}}
         await self.plane.apply(yaml.safe_dump({**body, "spec": spec}))
 
-    async def without_driver(self, name: str) -> None:
-        """The DRA driver of a node goes, and its slice with it."""
+    async def remove_driver(self, name: str) -> None:
+        """Remove the DRA driver of a node with its slice."""
         await self.plane.client.delete(SLICES, name)
 
     async def pod(self, name: str, count: int = 1, resource: str = "") -> None:
-        """Creates a pod as its users always did."""
+        """Create a pod with the extended resource."""
         limits = {resource or self.resource: str(count)}
         container = {"name": "main", "image": "busybox", "resources": {"limits": limits}}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
         await self.plane.apply(yaml.safe_dump({**body, "spec": {"containers": [container]}}))
 
     async def bound(self, name: str) -> Pod:
-        """Waits until the pod has a node."""
+        """Wait until the pod has a node."""
         ref = f"default/{name}"
         await self.plane.until(lambda pods, _: ref in pods and bool(pods[ref].spec.node_name))
         return await self.plane.client.get(PODS, name, "default", into=Pod)
 
-    async def runs(self, name: str, count: int = 1) -> Pod:
-        """Creates a pod and waits until it has a node."""
+    async def create_bound_pod(self, name: str, count: int = 1) -> Pod:
+        """Create a pod and wait until it has a node."""
         await self.pod(name, count)
         return await self.bound(name)
 
     async def special_claim(self, pod: Pod) -> ResourceClaim:
-        """The claim that the pod's status names, whole: allocated for it, owned by it, marked."""
+        """Return the claim that the pod's status names, after checks of allocation, owner and annotation."""
         status = pod.status.extended_resource_claim_status
         assert status is not None
         claim = await self.plane.client.get(CLAIMS, status.resource_claim_name, "default", into=ResourceClaim)
@@ -90,13 +90,13 @@ class ExtendedCluster:
         return claim
 
     async def special_claims(self) -> list[str]:
-        """The names of all special claims."""
+        """Return the names of all special claims."""
         items = (await self.plane.client.list(CLAIMS, into=ResourceClaim)).items
         marked = (c for c in items if EXTENDED_CLAIM_ANNOTATION in c.metadata.annotations)
         return sorted(claim.metadata.name for claim in marked)
 
     async def delete(self, *pods: str) -> None:
-        """Deletes pods and waits until nothing is left of their claims."""
+        """Delete pods and wait until their claims are gone."""
         refs = {f"default/{name}" for name in pods}
         known = [await self.plane.client.get(PODS, name, "default", into=Pod) for name in pods]
         uids = {pod.metadata.uid for pod in known}

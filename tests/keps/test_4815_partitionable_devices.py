@@ -1,11 +1,11 @@
-"""KEP-4815: DRA partitionable devices. The YAML is the KEP's, with what 1.37 refuses put right."""
+"""KEP-4815: DRA partitionable devices. The YAML is the KEP's, corrected where 1.37 rejects it."""
 
 from typing import Final
 
 import pytest
 
 from dradriver.kube import SLICES, Invalid
-from tests.conformance.allocator_a100 import a100_slices
+from tests.conformance.allocator.a100 import a100_slices
 from tests.keps.conftest import ControlPlane, request
 
 GATE: Final = "DRAPartitionableDevices"
@@ -70,23 +70,23 @@ async def gpu_0(plane: ControlPlane) -> None:
     await plane.apply(f"{NODE_AND_CLASS}---{COUNTER_SLICE}---{DEVICE_SLICE}")
 
 
-async def test_a_partition_in_use_keeps_the_whole_device_from_being_allocated(plane: ControlPlane) -> None:
+async def test_a_device_cannot_be_allocated_while_a_partition_is_in_use(plane: ControlPlane) -> None:
     await plane.start()
     await gpu_0(plane)
     await plane.pod("partition", PARTITION)
     assert await plane.devices("partition") == ["gpu-0-partition-0"]
     await plane.pod("whole", WHOLE)
-    said = await plane.refusal("whole")
-    assert said.startswith("0/1 nodes are available: 1 cannot allocate all claims: claim default/whole")
-    assert "counter" in said
-    await plane.gone("partition")
+    message = await plane.refusal("whole")
+    assert message.startswith("0/1 nodes are available: 1 cannot allocate all claims: claim default/whole")
+    assert "counter" in message
+    await plane.delete_pod("partition")
     assert await plane.devices("whole") == ["gpu-0"]
     await plane.pod("again", PARTITION)
     await plane.refusal("again")
 
 
-async def test_overlapping_mig_devices_are_made_as_they_are_asked_for(plane: ControlPlane) -> None:
-    """The A100 of the KEP: 1g + 1g + 2g + 3g of one GPU, tied together by parentUUID."""
+async def test_overlapping_mig_devices_are_created_on_demand(plane: ControlPlane) -> None:
+    """The A100 of the KEP: 1g + 1g + 2g + 3g of one GPU, with a constraint on parentUUID."""
     await plane.start()
     await plane.apply(NODE_AND_CLASS.replace(DRIVER, "gpu.nvidia.com"))
     for body in a100_slices("node-1", 1):
@@ -177,7 +177,7 @@ async def test_a_shared_claim_and_a_claim_of_each_pod_put_the_pods_on_separate_n
     await plane.start()
     hosts = "---".join(HOST.replace("NODE", f"node-{number}") for number in (1, 2, 3))
     await plane.apply(f"{TWO_HOSTS}---{hosts}")
-    for number in (1, 2):  # so the scheduler prefers node-1 for either pod
+    for number in (1, 2):  # so that the scheduler prefers node-1 for both pods
         await plane.apply(FILLER.replace("POD", f"filler-{number}"))
     for pod in ("one", "other"):
         await plane.apply(MEMBER.replace("POD", pod))
@@ -188,7 +188,7 @@ async def test_a_shared_claim_and_a_claim_of_each_pod_put_the_pods_on_separate_n
     await plane.refusal("third")
 
 
-async def test_a_pool_with_a_slice_missing_serves_nothing(plane: ControlPlane) -> None:
+async def test_an_incomplete_pool_has_no_devices(plane: ControlPlane) -> None:
     await plane.start()
     await plane.apply(f"{NODE_AND_CLASS}---{DEVICE_SLICE}")
     await plane.pod("partition", PARTITION)
@@ -198,7 +198,7 @@ async def test_a_pool_with_a_slice_missing_serves_nothing(plane: ControlPlane) -
 
 
 async def test_counter_sets_and_devices_share_no_slice(plane: ControlPlane) -> None:
-    """The shape of 1.34 and before is refused since 1.35."""
+    """1.35 and newer reject the form of 1.34 and before."""
     await plane.start()
     await plane.apply(NODE_AND_CLASS)
     counters = "  sharedCounters: [{name: gpu-0-counter-set, counters: {memory: {value: 40Gi}}}]\n"
@@ -223,7 +223,7 @@ async def test_with_the_gate_off_a_driver_advertises_pre_partitioned_devices(pla
 
 
 async def test_enabled_disabled_and_enabled_again(plane: ControlPlane) -> None:
-    """Existing allocations are never evaluated again; what depends on the gate waits for it."""
+    """Existing allocations are never evaluated again; objects that need the gate wait for it."""
     await plane.start()
     await gpu_0(plane)
     await plane.pod("before", PARTITION)
@@ -243,7 +243,7 @@ async def test_enabled_disabled_and_enabled_again(plane: ControlPlane) -> None:
     await plane.refusal("whole")
 
 
-async def test_skew_a_scheduler_with_the_gate_off_leaves_partitions_alone(
+async def test_skew_a_scheduler_with_the_gate_off_ignores_partitions(
     plane: ControlPlane,
 ) -> None:
     await plane.start({GATE: True}, scheduler={GATE: False})
@@ -255,7 +255,7 @@ async def test_skew_a_scheduler_with_the_gate_off_leaves_partitions_alone(
 async def test_skew_without_the_gate_on_the_server_overlapping_devices_look_independent(
     plane: ControlPlane,
 ) -> None:
-    """Why a driver whose counters were dropped withdraws its overlapping devices (it fails closed)."""
+    """For this reason a driver whose counters were dropped withdraws overlapping devices (it fails closed)."""
     await plane.start({GATE: False}, scheduler={GATE: True})
     await gpu_0(plane)
     await plane.pod("partition", PARTITION)

@@ -1,4 +1,4 @@
-"""KEP-5004: extended resources backed by DRA, as far as the API server decides: what is stored and dropped.
+"""KEP-5004: extended resources backed by DRA, the API server's part: stored and dropped fields.
 
 In 1.37 the gate is locked on; with it off the server here is like 1.35 and older.
 """
@@ -37,8 +37,8 @@ spec:
 """
 
 
-async def named(plane: ControlPlane, name: str = "gpu", resource: str = "example.com/gpu") -> str | None:
-    """Applies a class for an extended resource; the name that was stored."""
+async def apply_class(plane: ControlPlane, name: str = "gpu", resource: str = "example.com/gpu") -> str | None:
+    """Apply a class for an extended resource; return the name that was stored."""
     (stored,) = await plane.apply(CLASS.format(name=name, resource=resource))
     found: str | None = stored["spec"].get("extendedResourceName")
     return found
@@ -52,19 +52,19 @@ async def read(plane: ControlPlane, name: str = "gpu") -> str | None:
 
 async def test_a_class_names_its_extended_resource(plane: ControlPlane) -> None:
     await plane.start()
-    assert await named(plane) == "example.com/gpu"
+    assert await apply_class(plane) == "example.com/gpu"
 
 
 async def test_two_classes_may_name_one_extended_resource(plane: ControlPlane) -> None:
-    """Which of them a scheduler takes is its own affair; the server accepts both."""
+    """The server accepts both; the scheduler decides which of them it uses."""
     await plane.start()
-    assert await named(plane, "old") == await named(plane, "new") == "example.com/gpu"
+    assert await apply_class(plane, "old") == await apply_class(plane, "new") == "example.com/gpu"
 
 
-async def test_the_name_of_a_class_can_be_changed_and_taken_away(plane: ControlPlane) -> None:
+async def test_the_name_of_a_class_can_be_changed_and_removed(plane: ControlPlane) -> None:
     await plane.start()
-    await named(plane)
-    assert await named(plane, resource="example.com/other") == "example.com/other"
+    await apply_class(plane)
+    assert await apply_class(plane, resource="example.com/other") == "example.com/other"
     await plane.client.patch(
         *(CLASSES, "gpu", "", {"spec": {"extendedResourceName": None}}, PatchKind.MERGE), into=dict
     )
@@ -72,36 +72,36 @@ async def test_the_name_of_a_class_can_be_changed_and_taken_away(plane: ControlP
 
 
 @pytest.mark.parametrize("wrong", ["gpu", "kubernetes.io/gpu", "requests.example.com/gpu", "example.com/g p"])
-async def test_a_name_that_is_no_extended_resource_is_refused(plane: ControlPlane, wrong: str) -> None:
+async def test_a_name_that_is_no_extended_resource_is_rejected(plane: ControlPlane, wrong: str) -> None:
     await plane.start()
     with pytest.raises(Invalid, match="extendedResourceName"):
-        await named(plane, resource=wrong)
+        await apply_class(plane, resource=wrong)
 
 
 async def test_with_the_gate_off_the_field_is_dropped_on_write(plane: ControlPlane) -> None:
     await plane.start(OFF)
-    assert await named(plane) is None
+    assert await apply_class(plane) is None
 
 
 async def test_enabled_disabled_and_enabled_again(plane: ControlPlane) -> None:
     await plane.start()
-    await named(plane)
+    await apply_class(plane)
 
     await plane.start(OFF)
     assert await read(plane) == "example.com/gpu"
-    assert await named(plane, resource="example.com/renamed") == "example.com/renamed", "in use: kept"
-    assert await named(plane, "other") is None
+    assert await apply_class(plane, resource="example.com/renamed") == "example.com/renamed", "in use: kept"
+    assert await apply_class(plane, "other") is None
 
     await plane.start()
     assert await read(plane) == "example.com/renamed"
     assert await read(plane, "other") is None, "dropped is dropped"
-    assert await named(plane, "other") == "example.com/gpu", "until it is applied again"
+    assert await apply_class(plane, "other") == "example.com/gpu", "until it is applied again"
 
 
 async def test_allocations_of_the_class_stay_while_the_gate_is_off(plane: ControlPlane) -> None:
     """Existing allocations are never evaluated again, and claims by class name do not need the gate."""
     await plane.start()
-    await named(plane)
+    await apply_class(plane)
     await plane.apply(NODE_AND_SLICE)
     await plane.pod("before", request("gpu"))
     assert await plane.devices("before") == ["gpu-0"]
@@ -123,8 +123,8 @@ SPECIAL: Final = {
 }
 
 
-async def special(plane: ControlPlane, name: str, *, make: bool) -> dict[str, Any] | None:
-    """Writes to a pod's status which claim was made for its extended resources; what was stored."""
+async def write_special_claim(plane: ControlPlane, name: str, *, make: bool) -> dict[str, Any] | None:
+    """Write the claim for a pod's extended resources to its status; return the stored value."""
     if make:
         resources = {"limits": {"example.com/gpu": "1"}}
         containers = [{"name": "main", "image": "busybox", "resources": resources}]
@@ -144,13 +144,13 @@ async def special(plane: ControlPlane, name: str, *, make: bool) -> dict[str, An
     return found
 
 
-async def test_a_pod_keeps_the_claim_that_was_made_for_it(plane: ControlPlane) -> None:
+async def test_a_pod_keeps_its_special_claim(plane: ControlPlane) -> None:
     await plane.start()
-    assert await special(plane, "before", make=True) == SPECIAL
+    assert await write_special_claim(plane, "before", make=True) == SPECIAL
 
     await plane.start(OFF)
-    assert await special(plane, "before", make=False) == SPECIAL, "in use: kept"
-    assert await special(plane, "meanwhile", make=True) is None
+    assert await write_special_claim(plane, "before", make=False) == SPECIAL, "in use: kept"
+    assert await write_special_claim(plane, "meanwhile", make=True) is None
 
     await plane.start()
-    assert await special(plane, "meanwhile", make=False) == SPECIAL
+    assert await write_special_claim(plane, "meanwhile", make=False) == SPECIAL

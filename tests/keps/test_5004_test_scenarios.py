@@ -1,7 +1,7 @@
 """KEP-5004, "DRAExtendedResources Test Scenarios": one to seven, each for an explicit and an implicit name.
 
-Everything that stands in objects is looked at; that containers see their devices is shown on a real Kubernetes
-in `tests/e2e`.
+These tests check the objects. Tests in `tests/e2e` check on a real Kubernetes that containers see their
+devices.
 """
 
 from typing import Any, Final
@@ -32,7 +32,7 @@ async def test_1_basic_feature_enablement(cluster: ExtendedCluster) -> None:
     await cluster.plane.start()
     await cluster.device_class()
     await cluster.dra_node("dra", 2)
-    pod = await cluster.runs("workload", 2)
+    pod = await cluster.create_bound_pod("workload", 2)
     claim = await cluster.special_claim(pod)
     assert sorted(result.device for result in claim.results) == ["gpu-0", "gpu-1"]
     assert claim.metadata.generate_name == "workload-extended-resources-"
@@ -47,23 +47,23 @@ async def test_1_basic_feature_enablement(cluster: ExtendedCluster) -> None:
 async def test_2_enablement_off_to_on(cluster: ExtendedCluster) -> None:
     await cluster.plane.start(OFF)
     await with_both_kinds(cluster)
-    before = await cluster.runs("before")
+    before = await cluster.create_bound_pod("before")
     assert before.spec.node_name == "plugin"
     await cluster.pod("pending")
     assert "Insufficient" in await cluster.plane.refusal("pending")
 
     await cluster.plane.start()
-    await cluster.device_class()  # what was dropped is applied again
+    await cluster.device_class()  # the dropped field is applied again
     pending = await cluster.bound("pending")
     assert pending.spec.node_name == "dra"
     await cluster.special_claim(pending)
     assert (await cluster.bound("before")) == before, "not disturbed"
-    quota = await used(cluster, f"requests.{cluster.resource}")
+    quota = await quota_usage(cluster, f"requests.{cluster.resource}")
     assert quota == "2", "one by the device plugin, one by devices"
 
 
-async def used(cluster: ExtendedCluster, name: str) -> str:
-    """What a new quota says is used."""
+async def quota_usage(cluster: ExtendedCluster, name: str) -> str:
+    """Return the usage that a new quota reports."""
     client = cluster.plane.client
     body = {"metadata": {"name": "quota"}, "spec": {"hard": {name: "10"}}}
     await client.create(QUOTAS, body, "default", into=dict)
@@ -74,13 +74,13 @@ async def used(cluster: ExtendedCluster, name: str) -> str:
 
 
 async def test_3_upgrade_and_downgrade(cluster: ExtendedCluster) -> None:
-    """Each version is a control plane that starts over what the one before left."""
+    """Each version is a control plane that starts with the state of the one before."""
     plane, claims = cluster.plane, []
     await plane.start()
     await cluster.device_class()
     await cluster.dra_node("dra", 3)
     for step in ("n-before", "n", "n-after"):
-        claims.append(await cluster.special_claim(await cluster.runs(step)))
+        claims.append(await cluster.special_claim(await cluster.create_bound_pod(step)))
         await plane.start()
         assert [
             await cluster.special_claim(await cluster.bound(c.metadata.name.partition("-ext")[0]))
@@ -90,13 +90,13 @@ async def test_3_upgrade_and_downgrade(cluster: ExtendedCluster) -> None:
     assert sorted(held) == ["gpu-0", "gpu-1", "gpu-2"]
     await cluster.delete("n-before", "n", "n-after")
     assert await cluster.special_claims() == []
-    await cluster.runs("again", 3)
+    await cluster.create_bound_pod("again", 3)
 
 
 async def test_4_api_object_persistence(cluster: ExtendedCluster) -> None:
     await cluster.plane.start()
     await with_both_kinds(cluster, plugins=0)
-    pod = await cluster.runs("workload")
+    pod = await cluster.create_bound_pod("workload")
     for gates in (OFF, {}):
         await cluster.plane.start(gates)
         stored = await cluster.plane.client.get(CLASSES, CLASS, into=dict[str, Any])
@@ -109,7 +109,7 @@ async def test_4_api_object_persistence(cluster: ExtendedCluster) -> None:
 async def test_5_disablement_on_to_off(cluster: ExtendedCluster) -> None:
     await cluster.plane.start()
     await with_both_kinds(cluster, plugins=1, devices=2)
-    pods = [await cluster.runs(f"before-{number}") for number in range(2)]
+    pods = [await cluster.create_bound_pod(f"before-{number}") for number in range(2)]
     assert {pod.spec.node_name for pod in pods} == {"plugin", "dra"}
     claims = await cluster.special_claims()
 
@@ -129,21 +129,21 @@ async def test_6_enabled_disabled_and_enabled_again(cluster: ExtendedCluster) ->
     await cluster.plane.start()
     await cluster.device_class()
     await cluster.dra_node("dra", 2)
-    await cluster.runs("first", 2)
+    await cluster.create_bound_pod("first", 2)
 
     await cluster.plane.start(OFF)
     await cluster.delete("first")
     assert await cluster.special_claims() == [], "cleaned up"
 
     await cluster.plane.start()
-    pod = await cluster.runs("second", 2)
+    pod = await cluster.create_bound_pod("second", 2)
     assert len((await cluster.special_claim(pod)).results) == 2
 
 
 async def test_7_mixed_nodes(cluster: ExtendedCluster) -> None:
     await cluster.plane.start()
     await with_both_kinds(cluster, plugins=2, devices=2)
-    pods = [await cluster.runs(f"pod-{number}") for number in range(4)]
+    pods = [await cluster.create_bound_pod(f"pod-{number}") for number in range(4)]
     nodes = sorted(pod.spec.node_name for pod in pods)
     assert nodes == ["dra", "dra", "plugin", "plugin"]
     by_devices = [pod for pod in pods if pod.status.extended_resource_claim_status is not None]
@@ -154,13 +154,13 @@ async def test_7_mixed_nodes(cluster: ExtendedCluster) -> None:
     assert "1 cannot allocate all claims" in refusal, "and a node without free devices"
 
 
-async def test_7_a_node_with_both_is_its_device_plugins(cluster: ExtendedCluster) -> None:
-    """The KEP rules it out; one that has both all the same hands out nothing twice."""
+async def test_7_a_node_with_both_uses_its_device_plugin(cluster: ExtendedCluster) -> None:
+    """The KEP excludes such nodes; on one of them no device is allocated twice."""
     await cluster.plane.start()
     await cluster.device_class()
     await cluster.dra_node("both", 1)
     await cluster.plugin_node("both", 1)
-    assert (await cluster.runs("first")).status.extended_resource_claim_status is None
+    assert (await cluster.create_bound_pod("first")).status.extended_resource_claim_status is None
     await cluster.pod("second")
     assert "Insufficient" in await cluster.plane.refusal("second")
 
@@ -169,7 +169,7 @@ async def test_7_a_node_moves_from_device_plugin_to_dra_and_back(cluster: Extend
     await cluster.plane.start()
     await cluster.device_class()
     await cluster.plugin_node("node", 1)
-    assert (await cluster.runs("by-plugin")).status.extended_resource_claim_status is None
+    assert (await cluster.create_bound_pod("by-plugin")).status.extended_resource_claim_status is None
     await cluster.delete("by-plugin")
 
     await cluster.plugin_node("node", 0)
@@ -179,9 +179,9 @@ async def test_7_a_node_moves_from_device_plugin_to_dra_and_back(cluster: Extend
     await cluster.special_claim(await cluster.bound("by-devices"))
     await cluster.delete("by-devices")
 
-    await cluster.without_driver("node")
+    await cluster.remove_driver("node")
     await cluster.plugin_node("node", 1)
-    assert (await cluster.runs("by-plugin-again")).status.extended_resource_claim_status is None
+    assert (await cluster.create_bound_pod("by-plugin-again")).status.extended_resource_claim_status is None
     assert await cluster.special_claims() == []
 
 
@@ -191,13 +191,13 @@ async def test_a_scheduler_with_the_gate_off_leaves_the_resource_to_device_plugi
     """Version skew: the API server has the gate on."""
     await cluster.plane.start({}, scheduler=OFF)
     await with_both_kinds(cluster, plugins=1, devices=2)
-    assert (await cluster.runs("first")).spec.node_name == "plugin"
+    assert (await cluster.create_bound_pod("first")).spec.node_name == "plugin"
     await cluster.pod("second")
     assert "2 Insufficient" in await cluster.plane.refusal("second")
 
 
-async def test_a_pod_is_not_bound_where_the_server_drops_what_its_kubelet_needs(plane: ControlPlane) -> None:
-    """Version skew: the scheduler alone has the gate on. Bound, the pod would run without its devices."""
+async def test_a_pod_is_not_bound_if_the_server_drops_the_field_for_its_kubelet(plane: ControlPlane) -> None:
+    """Version skew: only the scheduler has the gate on. A bound pod would run without its devices."""
     cluster = ExtendedCluster(plane, IMPLICIT)
     await plane.start(OFF, scheduler={})
     await cluster.device_class()
@@ -207,7 +207,8 @@ async def test_a_pod_is_not_bound_where_the_server_drops_what_its_kubelet_needs(
         lambda pods, _: (
             "default/pod" in pods
             and any(
-                "DRAExtendedResource is off there" in c.message for c in pods["default/pod"].status.conditions
+                "the feature gate DRAExtendedResource is off" in c.message
+                for c in pods["default/pod"].status.conditions
             )
         )
     )

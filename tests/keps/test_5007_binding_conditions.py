@@ -1,7 +1,7 @@
-"""KEP-5007: binding conditions, as far as the API server decides: what is stored, dropped, kept and refused.
+"""KEP-5007: binding conditions, the API server's part: fields that are stored, dropped, kept and rejected.
 
-That a pod is bound only once its devices are attached is the scheduler's part, and so are the skew rows about a
-scheduler with another gate; they are not here yet. The YAML is the KEP's, with what 1.37 refuses put right.
+`test_5007_pods_wait_for_their_devices` has the scheduler's part. The YAML is the KEP's, corrected where 1.37
+rejects it.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ spec: {{devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: gpu}}}}]}
 
 
 async def device(plane: ControlPlane, name: str = "fabric", generation: int = 1) -> dict[str, Any]:
-    """Publishes a slice; its device as it was stored."""
+    """Publish a slice; return its device as it was stored."""
     (stored,) = await plane.apply(SLICE.format(name=name, generation=generation))
     found: dict[str, Any] = stored["spec"]["devices"][0]
     return found
@@ -65,7 +65,7 @@ async def read_device(plane: ControlPlane, name: str = "fabric") -> dict[str, An
 
 
 async def write_status(plane: ControlPlane, name: str, status: Mapping[str, Any]) -> dict[str, Any]:
-    """Merges this into a claim's status, as a scheduler or driver would; the status as it was stored."""
+    """Merge this into a claim's status, as a scheduler or driver would; return the stored status."""
     stored = await plane.client.patch(
         *(CLAIMS, name, "default", {"status": status}, PatchKind.MERGE),
         into=dict[str, Any],
@@ -75,10 +75,13 @@ async def write_status(plane: ControlPlane, name: str, status: Mapping[str, Any]
     return written
 
 
-async def allocate(plane: ControlPlane, name: str) -> dict[str, Any]:
-    """Makes a claim and allocates it for the slice's device, as a scheduler with the gate on; the result."""
+async def allocate(plane: ControlPlane, name: str, device: str = "gpu-1") -> dict[str, Any]:
+    """Create a claim and allocate it a device, as a scheduler with the gate on; return the result.
+
+    Two claims need two devices: the control plane reverts a double allocation.
+    """
     await plane.apply(CLAIM.format(name=name))
-    result = {"request": "gpu", "driver": DRIVER, "pool": "fabric", "device": "gpu-1", **IN_RESULTS}
+    result = {"request": "gpu", "driver": DRIVER, "pool": "fabric", "device": device, **IN_RESULTS}
     status = await write_status(plane, name, {"allocation": {"devices": {"results": [result]}}})
     return results(status)
 
@@ -95,7 +98,7 @@ async def read_status(plane: ControlPlane, name: str) -> dict[str, Any]:
 
 
 def prepared(status: str) -> dict[str, Any]:
-    """What an external controller says of the device."""
+    """Return the device status of an external controller."""
     condition = {
         "type": "dra.example.com/is-prepared",
         "status": status,
@@ -127,7 +130,7 @@ async def test_conditions_are_stored_in_slices_results_and_device_status(plane: 
 
 @pytest.mark.parametrize("gate", [GATE, STATUS_GATE])
 async def test_with_either_gate_off_the_fields_of_slices_are_dropped(plane: ControlPlane, gate: str) -> None:
-    """Why the SDK looks at what was stored: a driver whose conditions were dropped does its work in prepare."""
+    """For this reason the SDK reads the stored slice: without conditions a driver attaches in prepare."""
     await plane.start({gate: False})
     assert await device(plane) == {"name": "gpu-1"}
 
@@ -139,7 +142,7 @@ async def test_with_the_gate_off_the_fields_of_results_are_dropped(plane: Contro
 
 
 async def test_with_the_status_gate_off_no_device_has_a_status(plane: ControlPlane) -> None:
-    """1.37 locks this gate on; older servers are like this."""
+    """1.37 locks this gate on; older servers do not."""
     await plane.start({STATUS_GATE: False})
     await plane.apply(CLASS)
     await allocate(plane, "claim")
@@ -162,7 +165,7 @@ async def test_slices_enabled_disabled_and_enabled_again(plane: ControlPlane) ->
 
 
 async def test_allocations_enabled_disabled_and_enabled_again(plane: ControlPlane) -> None:
-    """An allocation that exists is never evaluated again: its conditions stay, and can still become true."""
+    """An existing allocation is never evaluated again: its conditions stay, and can still become true."""
     await plane.start()
     await plane.apply(CLASS)
     await allocate(plane, "before")
@@ -173,7 +176,7 @@ async def test_allocations_enabled_disabled_and_enabled_again(plane: ControlPlan
     status = await write_status(plane, "before", prepared("True"))
     assert has(IN_RESULTS, results(status)), "in use: kept"
     assert status["devices"][0]["conditions"][0]["status"] == "True"
-    assert has_none(IN_RESULTS, await allocate(plane, "meanwhile"))
+    assert has_none(IN_RESULTS, await allocate(plane, "meanwhile", "gpu-2"))
 
     await plane.start()
     assert has(IN_RESULTS, results(await read_status(plane, "before")))
@@ -205,7 +208,7 @@ MISTAKES: Final = {
 
 
 @pytest.mark.parametrize("wrong", MISTAKES.values(), ids=MISTAKES.keys())
-async def test_what_1_37_refuses(plane: ControlPlane, wrong: dict[str, Any]) -> None:
+async def test_1_37_rejects(plane: ControlPlane, wrong: dict[str, Any]) -> None:
     await plane.start()
     spec = {
         "driver": DRIVER,

@@ -1,7 +1,7 @@
 """KEP-5007: the scheduler's part, in the KEP's order: goals, stories, integration and e2e tests, skew, metrics.
 
-The external controller is the test, which sets conditions as one would; with a driver of ours the same is
-shown in `test_5007_user_stories`.
+The test acts as the external controller and sets conditions; `test_5007_user_stories` has the same with a
+driver of this SDK.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ spec:
 
 
 def fabric(count: int) -> str:
-    """Devices that have to be prepared and bind to the node that they are prepared for."""
+    """Return devices that must be prepared and bind to their node."""
     device = f"bindsToNode: true, bindingConditions: [{PREPARED}], bindingFailureConditions: [{FAILED}]"
     return FABRIC + "".join(f"  - {{name: gpu-{i}, {device}}}\n" for i in range(count))
 
@@ -71,13 +71,13 @@ def fabric(count: int) -> str:
 async def start(
     plane: ControlPlane, gates: Mapping[str, bool] | None = None, devices: int = 1, **settings: Any
 ) -> None:
-    await plane.start(gates, setback=(0.05, 0.2), **settings)
+    await plane.start(gates, pod_backoff=(0.05, 0.2), **settings)
     await plane.apply(NODES)
     await plane.apply(fabric(devices))
 
 
 async def pod(plane: ControlPlane, name: str, claim: str = "") -> None:
-    """A pod with a claim of its name, or with one that exists."""
+    """Create a pod with a claim of its name, or with an existing one."""
     if not claim:
         await plane.pod(name, request("gpu"))
         return
@@ -93,8 +93,8 @@ async def pod(plane: ControlPlane, name: str, claim: str = "") -> None:
     await plane.client.create(PODS, body, "default", into=dict)
 
 
-async def waits(plane: ControlPlane, name: str) -> str:
-    """Waits until the pod waits for its devices; the node that is nominated."""
+async def wait_for_nomination(plane: ControlPlane, name: str) -> str:
+    """Wait until the pod waits for its devices; return the nominated node."""
     ref = f"default/{name}"
     await plane.until(
         lambda pods, claims: (
@@ -107,8 +107,8 @@ async def waits(plane: ControlPlane, name: str) -> str:
     return plane.controllers.caches.pods.items[ref].status.nominated_node_name
 
 
-async def tell(plane: ControlPlane, name: str, kind: str, status: str = "True") -> None:
-    """Sets a condition of all devices of a claim."""
+async def set_condition(plane: ControlPlane, name: str, kind: str, status: str = "True") -> None:
+    """Set a condition of all devices of a claim."""
     claim = plane.controllers.caches.claims.items[f"default/{name}"]
     condition = {
         "type": kind,
@@ -134,22 +134,22 @@ async def bound(plane: ControlPlane, name: str) -> str:
     return plane.controllers.caches.pods.items[ref].spec.node_name
 
 
-async def reported(plane: ControlPlane, name: str) -> str:
-    """Waits until the scheduler says why the pod has no node."""
+async def wait_for_refusal(plane: ControlPlane, name: str) -> str:
+    """Wait until the scheduler reports why the pod has no node."""
     found = ""
 
-    def told(pods: Mapping[str, Pod], _: object) -> bool:
+    def is_reported(pods: Mapping[str, Pod], _: object) -> bool:
         nonlocal found
         each = pods.get(f"default/{name}")
         found = next((c.message for c in each.status.conditions if c.message), "") if each else ""
         return bool(found)
 
-    await plane.until(told)
+    await plane.until(is_reported)
     return found
 
 
-async def events(plane: ControlPlane, name: str, reason: str) -> list[str]:
-    """Waits for an event about a pod; the messages of those with this reason."""
+async def wait_for_event(plane: ControlPlane, name: str, reason: str) -> list[str]:
+    """Wait for an event of a pod; return the messages with this reason."""
     while True:
         listing = await plane.client.list(EVENTS, "default", into=dict[str, Any])
         found = [e for e in listing.items if (e.get("regarding") or e["involvedObject"])["name"] == name]
@@ -169,14 +169,17 @@ def metric(plane: ControlPlane, name: str, **labels: str) -> float:
 async def test_goal_1_the_pod_is_bound_when_the_device_is_confirmed_to_be_ready(plane: ControlPlane) -> None:
     await start(plane)
     await pod(plane, "pod-1")
-    node = await waits(plane, "pod-1")
-    assert "waiting for binding conditions" in (await events(plane, "pod-1", "BindingConditionsPending"))[0]
-    await tell(plane, "pod-1", PREPARED)
+    node = await wait_for_nomination(plane, "pod-1")
+    assert (
+        "waiting for binding conditions"
+        in (await wait_for_event(plane, "pod-1", "BindingConditionsPending"))[0]
+    )
+    await set_condition(plane, "pod-1", PREPARED)
     assert await bound(plane, "pod-1") == node
 
 
 async def test_goal_3_devices_without_binding_conditions_are_preferred(plane: ControlPlane) -> None:
-    """Which naturally favors node-local devices over fabric-attached ones."""
+    """This favors node-local devices over fabric-attached ones."""
     await start(plane)
     await plane.apply(LOCAL)
     await pod(plane, "pod-1")
@@ -185,7 +188,7 @@ async def test_goal_3_devices_without_binding_conditions_are_preferred(plane: Co
 
 
 async def test_goal_3_holds_inside_a_pool_too(plane: ControlPlane) -> None:
-    """Kubernetes sorts whole pools only, so it is the publisher that has the ready devices first."""
+    """Kubernetes sorts whole pools only, so the publisher puts the ready devices first."""
     await plane.start()
     await plane.apply(NODES)
     slow = Device("a-slow", binding_conditions=[PREPARED], binding_failure_conditions=[FAILED])
@@ -203,31 +206,31 @@ async def test_goal_3_holds_inside_a_pool_too(plane: ControlPlane) -> None:
 async def test_failure_clears_the_allocation_and_the_pod_is_scheduled_again(plane: ControlPlane) -> None:
     await start(plane)
     await pod(plane, "pod-1")
-    await waits(plane, "pod-1")
-    await tell(plane, "pod-1", FAILED)
-    assert "preparing-failed (Told): by the controller" in await reported(plane, "pod-1")
-    assert "device binding failed" in (await events(plane, "pod-1", "FailedScheduling"))[0]
-    await waits(plane, "pod-1")
+    await wait_for_nomination(plane, "pod-1")
+    await set_condition(plane, "pod-1", FAILED)
+    assert "preparing-failed (Told): by the controller" in await wait_for_refusal(plane, "pod-1")
+    assert "device binding failed" in (await wait_for_event(plane, "pod-1", "FailedScheduling"))[0]
+    await wait_for_nomination(plane, "pod-1")
     assert not plane.controllers.caches.claims.items["default/pod-1"].status.devices
-    await tell(plane, "pod-1", PREPARED)
+    await set_condition(plane, "pod-1", PREPARED)
     await bound(plane, "pod-1")
 
 
 async def test_timeout_clears_the_allocation_and_the_pod_is_scheduled_again(plane: ControlPlane) -> None:
     await start(plane, binding_timeout=timedelta(seconds=1))
     await pod(plane, "pod-1")
-    assert "device binding timeout" in await reported(plane, "pod-1")
-    await waits(plane, "pod-1")
-    await tell(plane, "pod-1", PREPARED)
+    assert "device binding timeout" in await wait_for_refusal(plane, "pod-1")
+    await wait_for_nomination(plane, "pod-1")
+    await set_condition(plane, "pod-1", PREPARED)
     await bound(plane, "pod-1")
 
 
 async def test_timeouts_do_not_occur_under_appropriate_conditions(plane: ControlPlane) -> None:
     await start(plane, binding_timeout=timedelta(seconds=60))
     await pod(plane, "pod-1")
-    await waits(plane, "pod-1")
-    await tell(plane, "pod-1", PREPARED, "False")
-    await tell(plane, "pod-1", PREPARED)
+    await wait_for_nomination(plane, "pod-1")
+    await set_condition(plane, "pod-1", PREPARED, "False")
+    await set_condition(plane, "pod-1", PREPARED)
     await bound(plane, "pod-1")
     labels = {"profile": "default-scheduler", "driver": DRIVER}
     assert metric(plane, "scheduler_dra_bindingconditions_allocations_total", **labels, status="timeout") == 0
@@ -236,10 +239,10 @@ async def test_timeouts_do_not_occur_under_appropriate_conditions(plane: Control
 async def test_multiple_pods_referencing_the_same_claim_wait_for_it_together(plane: ControlPlane) -> None:
     await start(plane)
     await pod(plane, "pod-1")
-    await waits(plane, "pod-1")
+    await wait_for_nomination(plane, "pod-1")
     await pod(plane, "pod-2", claim="pod-1")
     await plane.until(lambda pods, _: bool(pods.get("default/pod-2", Pod()).status.nominated_node_name))
-    await tell(plane, "pod-1", PREPARED)
+    await set_condition(plane, "pod-1", PREPARED)
     assert await bound(plane, "pod-1") == await bound(plane, "pod-2")
 
 
@@ -251,12 +254,12 @@ async def test_the_node_is_nominated_while_the_pod_waits_and_tried_first_after_a
 ) -> None:
     await start(plane)
     await pod(plane, "pod-1")
-    node = await waits(plane, "pod-1")
+    node = await wait_for_nomination(plane, "pod-1")
     before = plane.controllers.caches.claims.items["default/pod-1"].allocation
     await plane.start()
     await plane.until(lambda _, claims: bool(claims["default/pod-1"].allocation))
     assert plane.controllers.caches.claims.items["default/pod-1"].allocation == before
-    await tell(plane, "pod-1", PREPARED)
+    await set_condition(plane, "pod-1", PREPARED)
     assert await bound(plane, "pod-1") == node
     assert not plane.controllers.caches.pods.items["default/pod-1"].status.nominated_node_name
 
@@ -266,15 +269,15 @@ async def test_if_the_attachment_is_complete_after_a_restart_it_passes_through_p
 ) -> None:
     await start(plane)
     await pod(plane, "pod-1")
-    node = await waits(plane, "pod-1")
+    node = await wait_for_nomination(plane, "pod-1")
     await plane.controllers.__aexit__(None, None, None)
-    await tell(plane, "pod-1", PREPARED)
+    await set_condition(plane, "pod-1", PREPARED)
     await plane.start()
     assert await bound(plane, "pod-1") == node
 
 
-async def test_waiting_pods_hold_up_no_other(plane: ControlPlane) -> None:
-    """More of them than there are workers."""
+async def test_waiting_pods_do_not_block_others(plane: ControlPlane) -> None:
+    """More pods wait than there are workers."""
     await start(plane, devices=40)
     await plane.apply(LOCAL.replace("devices: [{name: local-gpu}]", "devices: [{name: spare}]"))
     await pod(plane, "quick-before")
@@ -283,12 +286,12 @@ async def test_waiting_pods_hold_up_no_other(plane: ControlPlane) -> None:
     for name in names:
         await pod(plane, name)
     for name in names:
-        await waits(plane, name)
-    await plane.gone("quick-before")
+        await wait_for_nomination(plane, name)
+    await plane.delete_pod("quick-before")
     await pod(plane, "quick-after")
     await bound(plane, "quick-after")
     for name in names:
-        await tell(plane, name, PREPARED)
+        await set_condition(plane, name, PREPARED)
     for name in names:
         await bound(plane, name)
 
@@ -297,51 +300,51 @@ async def test_waiting_pods_hold_up_no_other(plane: ControlPlane) -> None:
 
 
 async def test_an_older_scheduler_allocates_no_device_with_conditions(plane: ControlPlane) -> None:
-    """The KEP says that it would not see the conditions and bind; 1.37's allocator leaves the device alone."""
+    """The KEP expects that it ignores the conditions and binds; 1.37's allocator does not use the device."""
     await start(plane, scheduler=OFF)
     await pod(plane, "pod-1")
-    assert "0/2 nodes are available" in await reported(plane, "pod-1")
+    assert "0/2 nodes are available" in await wait_for_refusal(plane, "pod-1")
 
 
-async def test_disabled_in_the_scheduler_a_pod_that_waits_is_bound_and_enabled_again_the_next_one_waits(
+async def test_a_waiting_pod_is_bound_while_the_gate_is_off_and_the_next_one_waits_again(
     plane: ControlPlane,
 ) -> None:
-    """No existing claims are affected; the feature begins working again when it is enabled again."""
+    """Existing claims are not affected; the feature works again when it is enabled again."""
     await start(plane, devices=2)
     await pod(plane, "pod-1")
-    await waits(plane, "pod-1")
+    await wait_for_nomination(plane, "pod-1")
     await plane.start(scheduler=OFF)
     await bound(plane, "pod-1")
     await plane.start()
     assert plane.controllers.caches.pods.items["default/pod-1"].spec.node_name
     await pod(plane, "pod-2")
-    await waits(plane, "pod-2")
+    await wait_for_nomination(plane, "pod-2")
 
 
 async def test_pods_that_were_started_in_one_version_can_be_removed_by_the_other(plane: ControlPlane) -> None:
-    """Upgrade, downgrade, upgrade; what each version started the next one takes away."""
+    """Upgrade, downgrade, upgrade; each version removes pods of the other one."""
     await start(plane, OFF)
     await pod(plane, "before")
     assert await plane.devices("before") == ["gpu-0"]
 
     await plane.start()
-    await plane.gone("before")
+    await plane.delete_pod("before")
     await plane.apply(fabric(1).replace("generation: 1", "generation: 2"))
     await pod(plane, "between")
-    await waits(plane, "between")
-    await tell(plane, "between", PREPARED)
+    await wait_for_nomination(plane, "between")
+    await set_condition(plane, "between", PREPARED)
     await bound(plane, "between")
 
     await plane.start(OFF)
-    await plane.gone("between")
+    await plane.delete_pod("between")
 
     await plane.start()
     await pod(plane, "after")
-    await waits(plane, "after")
+    await wait_for_nomination(plane, "after")
 
 
-async def test_the_rollout_in_the_keps_order_and_its_reverse_disturb_no_pod(plane: ControlPlane) -> None:
-    """1. API server, 2. scheduler, 3. driver, 4. controller; for a rollback the other way round."""
+async def test_the_rollout_in_the_order_of_the_kep_and_its_reverse_disturb_no_pod(plane: ControlPlane) -> None:
+    """1. API server, 2. scheduler, 3. driver, 4. controller; the reverse for a rollback."""
     await plane.start({}, scheduler=OFF)
     await plane.apply(NODES)
     await plane.apply(LOCAL)
@@ -351,8 +354,8 @@ async def test_the_rollout_in_the_keps_order_and_its_reverse_disturb_no_pod(plan
     await plane.start({})
     await plane.apply(fabric(1))
     await pod(plane, "waiting")
-    await waits(plane, "waiting")
-    await tell(plane, "waiting", PREPARED)
+    await wait_for_nomination(plane, "waiting")
+    await set_condition(plane, "waiting", PREPARED)
     await bound(plane, "waiting")
 
     await plane.client.delete(SLICES, "fabric")
@@ -360,36 +363,36 @@ async def test_the_rollout_in_the_keps_order_and_its_reverse_disturb_no_pod(plan
     await plane.start(OFF)
     for name in ("ordinary", "waiting"):
         assert plane.controllers.caches.pods.items[f"default/{name}"].spec.node_name
-        await plane.gone(name)
+        await plane.delete_pod(name)
 
 
 async def test_without_the_controller_the_pod_waits_and_an_event_names_the_conditions(
     plane: ControlPlane,
 ) -> None:
-    """The KEP's example of a rollout failure: step 3 is completed but step 4 is not."""
+    """The KEP's example of a rollout failure: step 3 is done, step 4 is not."""
     await start(plane, binding_timeout=timedelta(seconds=2))
     await pod(plane, "pod-1")
-    (message, *_) = await events(plane, "pod-1", "BindingConditionsUnserved")
+    (message, *_) = await wait_for_event(plane, "pod-1", "BindingConditionsUnserved")
     assert message == (
-        f"nobody has ever set {PREPARED} of driver {DRIVER} on this cluster: does its controller run?"
+        f"binding conditions that no controller has set on this cluster: {PREPARED} of driver {DRIVER}"
     )
 
 
 # Monitoring
 
 
-async def test_metrics_tell_success_failure_and_timeout_apart(plane: ControlPlane) -> None:
+async def test_metrics_distinguish_success_failure_and_timeout(plane: ControlPlane) -> None:
     await start(plane, binding_timeout=timedelta(seconds=1))
     await pod(plane, "pod-1")
-    await reported(plane, "pod-1")
-    await waits(plane, "pod-1")
-    await tell(plane, "pod-1", FAILED)
+    await wait_for_refusal(plane, "pod-1")
+    await wait_for_nomination(plane, "pod-1")
+    await set_condition(plane, "pod-1", FAILED)
     labels = {"profile": "default-scheduler", "driver": DRIVER}
     total = "scheduler_dra_bindingconditions_allocations_total"
     await plane.until(lambda *_: metric(plane, total, **labels, status="failure") >= 1)
     await plane.until(lambda _, claims: not claims["default/pod-1"].status.devices)
-    await waits(plane, "pod-1")
-    await tell(plane, "pod-1", PREPARED)
+    await wait_for_nomination(plane, "pod-1")
+    await set_condition(plane, "pod-1", PREPARED)
     await bound(plane, "pod-1")
     await plane.until(lambda *_: metric(plane, total, **labels, status="success") == 1)
     assert metric(plane, total, **labels, status="timeout") >= 1
@@ -402,7 +405,7 @@ async def test_metrics_tell_success_failure_and_timeout_apart(plane: ControlPlan
     )
 
 
-async def test_the_durations_of_other_pods_are_told_apart(plane: ControlPlane) -> None:
+async def test_metrics_distinguish_the_durations_of_other_pods(plane: ControlPlane) -> None:
     await start(plane)
     await plane.apply(LOCAL)
     await pod(plane, "pod-1")

@@ -1,4 +1,4 @@
-"""KEP-5007's user stories, as the KEP tells them, with drivers of this SDK."""
+"""KEP-5007's user stories, with drivers of this SDK."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +11,15 @@ import dradriver as dra
 from dradriver.kube import CLAIMS, Client
 from dradriver.runner.binding import BindingProcess
 from tests.keps.conftest import ControlPlane, request
-from tests.keps.test_5007_pods_wait_for_their_devices import NODES, bound, fabric, pod, reported, tell, waits
+from tests.keps.test_5007_pods_wait_for_their_devices import (
+    NODES,
+    bound,
+    fabric,
+    pod,
+    set_condition,
+    wait_for_nomination,
+    wait_for_refusal,
+)
 
 DRIVER: Final = "dra.example.com"
 CONDITIONS: Final[dict[str, Any]] = {
@@ -22,7 +30,7 @@ CONDITIONS: Final[dict[str, Any]] = {
 
 @asynccontextmanager
 async def process(plane: ControlPlane, folder: Path, driver: dra.BindingDriver) -> AsyncIterator[None]:
-    """The driver's process, somewhere in the cluster, once its devices are published."""
+    """Run the driver's process; wait until its devices are published."""
     published = asyncio.Event()
     plane.controllers.caches.slices.subscribe(lambda *_: published.set())
     async with await Client.connect(str(folder / "kubeconfig")) as client:
@@ -36,7 +44,7 @@ async def process(plane: ControlPlane, folder: Path, driver: dra.BindingDriver) 
 
 
 class Bitstream(dra.Config):
-    """What is programmed."""
+    """The opaque parameters: the bitstream to program."""
 
     api_version = "fpga.example.com/v1"
     kind = "Bitstream"
@@ -100,20 +108,20 @@ async def test_story_1_asynchronous_device_initialization(plane: ControlPlane, t
 
 
 async def test_story_1_if_the_process_fails_the_pod_is_rescheduled(plane: ControlPlane, tmp_path: Path) -> None:
-    await plane.start(setback=(0.05, 0.2))
+    await plane.start(pod_backoff=(0.05, 0.2))
     await plane.apply(NODES)
     driver = FpgaDriver(broken=["fpga-1"])
     driver.minutes.set()
     async with process(plane, tmp_path, driver):
         await pod(plane, "pod-1")
-        assert "ProgrammingFailed): CRC error" in await reported(plane, "pod-1")
+        assert "ProgrammingFailed): CRC error" in await wait_for_refusal(plane, "pod-1")
         assert await bound(plane, "pod-1") == "node-2"
 
 
-async def test_story_1_a_wrong_configuration_fails_the_claim_and_not_the_device(
+async def test_story_1_an_invalid_configuration_fails_the_claim_and_not_the_device(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    await plane.start(setback=(0.05, 0.2))
+    await plane.start(pod_backoff=(0.05, 0.2))
     await plane.apply(NODES)
     driver = FpgaDriver()
     driver.minutes.set()
@@ -121,7 +129,7 @@ async def test_story_1_a_wrong_configuration_fails_the_claim_and_not_the_device(
         wrong = {"apiVersion": "fpga.example.com/v1", "kind": "Bitstream", "imgae": "typo"}
         await claim(plane, "wrong", {"config": [{"opaque": {"driver": DRIVER, "parameters": wrong}}]})
         await pod(plane, "pod-1", claim="wrong")
-        assert "InvalidConfig" in await reported(plane, "pod-1")
+        assert "InvalidConfig" in await wait_for_refusal(plane, "pod-1")
         slices = plane.controllers.caches.slices.items.values()
         assert not [device for item in slices for device in item.spec.devices if device.taints]
 
@@ -170,12 +178,12 @@ async def test_story_2_fabric_attached_gpu_allocation(plane: ControlPlane, tmp_p
 async def test_story_2_if_the_attachment_fails_the_pod_is_rescheduled(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    await plane.start(setback=(0.05, 0.2))
+    await plane.start(pod_backoff=(0.05, 0.2))
     await plane.apply(NODES)
     driver = ComposableDriver(contended=1)
     async with process(plane, tmp_path, driver):
         await pod(plane, "pod-1")
-        assert "FabricContention" in await reported(plane, "pod-1")
+        assert "FabricContention" in await wait_for_refusal(plane, "pod-1")
         node = await bound(plane, "pod-1")
         assert driver.attached == {"gpu-2": node}
 
@@ -183,29 +191,29 @@ async def test_story_2_if_the_attachment_fails_the_pod_is_rescheduled(
 async def test_story_2_if_the_attachment_times_out_the_pod_is_rescheduled(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    await plane.start(setback=(0.05, 0.2), binding_timeout=timedelta(seconds=2))
+    await plane.start(pod_backoff=(0.05, 0.2), binding_timeout=timedelta(seconds=2))
     await plane.apply(NODES)
     driver = ComposableDriver(slow=1)
     async with process(plane, tmp_path, driver):
         await pod(plane, "pod-1")
-        assert "device binding timeout" in await reported(plane, "pod-1")
+        assert "device binding timeout" in await wait_for_refusal(plane, "pod-1")
         node = await bound(plane, "pod-1")
         assert list(driver.attached.values()) == [node]
 
 
 async def test_story_3_gang_scheduling_with_deferred_binding(plane: ControlPlane) -> None:
-    """Speculative in the KEP: a job's controller holds all pods back until each has its device."""
+    """Speculative in the KEP: a job's controller holds all pods until each has its device."""
     await plane.start()
     await plane.apply(NODES)
     await plane.apply(fabric(3))
     names = [f"worker-{i}" for i in range(3)]
     for name in names[:2]:
         await pod(plane, name)
-        await waits(plane, name)
+        await wait_for_nomination(plane, name)
     assert not any(each.spec.node_name for each in plane.controllers.caches.pods.items.values())
     await pod(plane, names[2])
-    await waits(plane, names[2])
+    await wait_for_nomination(plane, names[2])
     for name in names:
-        await tell(plane, name, f"{DRIVER}/is-prepared")
+        await set_condition(plane, name, f"{DRIVER}/is-prepared")
     for name in names:
         await bound(plane, name)

@@ -1,4 +1,4 @@
-"""KEP-5963: compatibility groups. The YAML is the KEP's, with what 1.37 refuses put right."""
+"""KEP-5963: compatibility groups. The YAML is the KEP's, corrected where 1.37 rejects it."""
 
 from typing import Final
 
@@ -46,7 +46,7 @@ spec:
 
 
 def devices(*, groups: bool) -> str:
-    """MIG and vGPU devices of one GPU, with or without the groups that keep them apart."""
+    """Return MIG and vGPU devices of one GPU, with or without the groups that make them incompatible."""
     text = _DEVICES
     for kind, amount in (("mig-1g", 20), ("vgpu", 50)):
         group = kind.partition("-")[0]
@@ -103,9 +103,9 @@ async def test_example_3_incompatible_devices_wait_for_each_other(
     assert "cannot allocate all claims" in await plane.refusal("pod-b")
     await plane.pod("pod-c", first)
     assert len(await plane.devices("pod-c")) == 1
-    await plane.gone("pod-a")
+    await plane.delete_pod("pod-a")
     await plane.refusal("pod-b")
-    await plane.gone("pod-c")
+    await plane.delete_pod("pod-c")
     assert await plane.devices("pod-b") == [then]
 
 
@@ -147,13 +147,13 @@ async def test_the_groups_at_the_time_of_the_allocation_win_over_a_slice_that_ch
     await plane.refusal("pod-c")
     await plane.apply(devices(groups=True))
     assert await plane.devices("pod-c") == ["gpu-0-mig-1g-1"]
-    await plane.gone("pod-a")
-    await plane.gone("pod-c")
+    await plane.delete_pod("pod-a")
+    await plane.delete_pod("pod-c")
     assert await plane.devices("pod-b") == ["gpu-0-vgpu-0"]
 
 
 async def record_of(plane: ControlPlane, pod: str) -> tuple[dict[str, list[str]], list[str]]:
-    """The groups on the result of a pod's claim, and who the entries of the allocation's config are for."""
+    """Return the groups on the result of a pod's claim, and the requests of the allocation's config entries."""
     claim = await plane.client.get(CLAIMS, pod, "default", into=ResourceClaim)
     assert claim.allocation is not None
     [result] = claim.results
@@ -180,7 +180,7 @@ async def test_a_device_without_groups_has_no_record(plane: ControlPlane) -> Non
 async def test_where_the_field_is_dropped_the_groups_are_recorded_in_the_configuration(
     plane: ControlPlane,
 ) -> None:
-    """As Kubernetes 1.37 does, gate on or off; here the slices keep the groups that they had."""
+    """As in Kubernetes 1.37, with the gate on or off; here the slices keep their groups."""
     await plane.start(ON)
     await gpu_0(plane)
     await plane.start(OFF, scheduler=ON)
@@ -247,15 +247,15 @@ async def test_version_skew_devices_that_do_not_declare_the_field_are_scheduled_
 async def test_a_monitor_reaches_a_partitioned_gpu_that_is_in_use_under_packed(
     plane: ControlPlane, order: Order
 ) -> None:
-    """KEP-5018 grants admin access whoever uses the counters and groups; Kubernetes 1.37 checks them."""
+    """KEP-5018 grants admin access regardless of counters and groups; Kubernetes 1.37 checks them."""
     await plane.start(ON, order=order)
     await gpu_0(plane)
     labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
     await plane.client.patch(NAMESPACES, "default", "", labels, PatchKind.MERGE, into=dict)
     await plane.pod("user", MIG)
     assert await plane.devices("user") == ["gpu-0-mig-1g-0"]
-    everything = {"deviceClassName": "gpu.example.com", "allocationMode": "All", "adminAccess": True}
-    await plane.pod("monitor", {"name": "all", "exactly": everything})
+    all_devices = {"deviceClassName": "gpu.example.com", "allocationMode": "All", "adminAccess": True}
+    await plane.pod("monitor", {"name": "all", "exactly": all_devices})
     if order is ORDERED:
         assert "compatibility groups" in await plane.refusal("monitor")
         return
@@ -294,7 +294,7 @@ async def test_enabled_disabled_and_enabled_again(plane: ControlPlane) -> None:
 
 
 async def test_enabling_the_gate_invalidates_no_allocation_that_mixes_schemes(plane: ControlPlane) -> None:
-    """Both were allocated while groups were not known, and stay; the next one finds no common group."""
+    """Both allocations from before the gate stay; the next one finds no common group."""
     await plane.start(OFF)
     await gpu_0(plane)
     await plane.pod("mig", MIG)
@@ -306,5 +306,5 @@ async def test_enabling_the_gate_invalidates_no_allocation_that_mixes_schemes(pl
     assert [await plane.devices(name) for name in ("mig", "vgpu")] == before
     await plane.pod("next", MIG)
     await plane.refusal("next")
-    await plane.gone("vgpu")
+    await plane.delete_pod("vgpu")
     assert await plane.devices("next") == ["gpu-0-mig-1g-1"]

@@ -1,4 +1,4 @@
-"""`examples/keps`: the KEPs' own examples, through the commands that a reader would try them with."""
+"""`examples/keps`: the KEPs' own examples, through the commands of the documentation."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from dradriver.cli import main
-from tests.conformance.allocator_a100 import a100_slices
+from tests.conformance.allocator.a100 import a100_slices
 
 FOLDER = Path(__file__).parents[2] / "examples/keps"
 GROUPS = ("--feature-gates", "DRADeviceCompatibilityGroups=true")
@@ -52,7 +52,7 @@ def test_the_slices_of_the_mig_example_are_those_of_the_table() -> None:
     assert [{"metadata": each["metadata"], "spec": each["spec"]} for each in slices] == a100_slices("node-1", 2)
 
 
-def test_the_mig_devices_of_one_claim_lie_beside_each_other() -> None:
+def test_the_mig_devices_of_one_claim_are_adjacent() -> None:
     """As in the drawing of the KEP: 1g.5gb, 1g.5gb, 2g.10gb, 3g.20gb."""
     found = devices(simulated("4815-mig-claim.yaml"))
     assert found == {
@@ -72,14 +72,14 @@ def test_pods_share_a_device_of_several_nodes_and_a_third_finds_none(order: str)
     assert "in use by claim default/tpu-2x4" in " ".join(found["unschedulable"]["large"])
 
 
-def test_a_vgpu_is_not_put_beside_mig_instances() -> None:
+def test_a_vgpu_is_not_allocated_beside_mig_instances() -> None:
     found = simulated("5963-mig-and-vgpu.yaml", *GROUPS)
     assert devices(found) == {"pod-a": ["gpu-0-mig-1g-0"], "pod-b": ["gpu-0-mig-1g-1"]}
     (reason,) = found["unschedulable"]["pod-c"]
     assert "counter set gpu-0-counters is used with compatibility groups mig, not vgpu" in reason
 
 
-def test_foo_and_bar_meet_in_foobar_and_baz_is_alone() -> None:
+def test_foo_and_bar_share_foobar_and_baz_shares_nothing() -> None:
     found = simulated("5963-foo-bar-baz.yaml", *GROUPS)
     assert devices(found) == {"pod-a": ["device-0-foo-0"], "pod-b": ["device-0-bar-0"]}
     assert "compatibility groups foobar, not baz" in " ".join(found["unschedulable"]["pod-c"])
@@ -90,7 +90,7 @@ SHOWN = re.findall(r"^\$ dradriver ([^\n]*examples/[^\n]*)\n(.*?)^```", PAGE, re
 
 
 @pytest.mark.parametrize(("words", "answer"), SHOWN)
-def test_the_page_on_placing_shows_what_is_answered(
+def test_the_page_on_placing_has_the_real_output(
     words: str, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(FOLDER.parents[1])

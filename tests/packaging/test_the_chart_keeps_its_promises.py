@@ -1,4 +1,4 @@
-"""What every rendering of the chart has, whatever the values."""
+"""Properties of every rendering of the chart, for all values."""
 
 import contextlib
 import json
@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.helm import CHART, VALUES, Helm, HelmError, Manifests, named, set_values
+from tests.e2e.chart.helm import CHART, VALUES, Helm, HelmError, Manifests, find_manifest, set_values
 
 pytestmark = pytest.mark.e2e
 
 
 def images(manifests: Manifests, key: str) -> str:
-    return str(driver_pod(named(manifests, "DaemonSet", f"release-dradriver-{key}"))["containers"][0]["image"])
+    return str(
+        driver_pod(find_manifest(manifests, "DaemonSet", f"release-dradriver-{key}"))["containers"][0]["image"]
+    )
 
 
 def driver_pod(workload: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +46,7 @@ def manifests(helm: Helm, values: Path) -> Manifests:
     return helm.template("-f", str(values))
 
 
-def test_it_passes_helms_own_checks(helm: Helm, values: Path) -> None:
+def test_it_passes_helm_lint(helm: Helm, values: Path) -> None:
     assert "0 chart(s) failed" in helm.lint("-f", str(values))
 
 
@@ -53,7 +55,7 @@ def test_without_a_driver_it_has_no_objects(helm: Helm) -> None:
     assert helm.template() == []
 
 
-def test_no_object_is_there_twice(manifests: Manifests) -> None:
+def test_no_object_occurs_twice(manifests: Manifests) -> None:
     names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in manifests]
     assert len(set(names)) == len(names)
 
@@ -64,7 +66,7 @@ def test_every_probe_has_a_time_limit(manifests: Manifests) -> None:
             assert pod["containers"][0][kind]["timeoutSeconds"] > 0
 
 
-def test_what_runs_is_bound_to_limits(manifests: Manifests) -> None:
+def test_each_container_has_limits(manifests: Manifests) -> None:
     for pod in pods(manifests):
         container = pod["containers"][0]
         assert container["resources"]["limits"]["memory"]
@@ -72,8 +74,8 @@ def test_what_runs_is_bound_to_limits(manifests: Manifests) -> None:
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-def test_a_new_driver_runs_before_the_old_one_goes(helm: Helm) -> None:
-    spec = named(loop(helm), "DaemonSet")["spec"]
+def test_a_new_driver_runs_before_the_old_one_ends(helm: Helm) -> None:
+    spec = find_manifest(loop(helm), "DaemonSet")["spec"]
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     env = {each["name"]: each for each in driver_pod({"spec": spec})["containers"][0]["env"]}
     assert env["POD_UID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.uid"
@@ -81,12 +83,12 @@ def test_a_new_driver_runs_before_the_old_one_goes(helm: Helm) -> None:
 
 
 def test_two_drivers_never_share_a_port_of_the_host(helm: Helm) -> None:
-    spec = named(loop(helm, "--set", "drivers.loop.hostNetwork=true"), "DaemonSet")["spec"]
+    spec = find_manifest(loop(helm, "--set", "drivers.loop.hostNetwork=true"), "DaemonSet")["spec"]
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
-def test_a_driver_has_no_rights_on_its_node_unless_its_values_say_so(helm: Helm) -> None:
-    pod = driver_pod(named(loop(helm), "DaemonSet"))
+def test_a_driver_has_no_privileges_on_its_node_by_default(helm: Helm) -> None:
+    pod = driver_pod(find_manifest(loop(helm), "DaemonSet"))
     assert pod["containers"][0]["securityContext"] == {
         "privileged": False,
         "allowPrivilegeEscalation": False,
@@ -98,19 +100,21 @@ def test_a_driver_has_no_rights_on_its_node_unless_its_values_say_so(helm: Helm)
 
 
 @pytest.mark.parametrize("release", ["release", "other", "dradriver-of-the-laboratory-for-hardware-tests"])
-def test_the_policy_is_for_the_very_account_of_the_pods(helm: Helm, release: str) -> None:
+def test_the_policy_names_the_account_of_the_pods(helm: Helm, release: str) -> None:
     manifests = loop(helm, release=release)
-    account = driver_pod(named(manifests, "DaemonSet"))["serviceAccountName"]
-    assert named(manifests, "ServiceAccount", account)["metadata"]["namespace"] == "devices"
-    condition = named(manifests, "ValidatingAdmissionPolicy")["spec"]["matchConditions"][0]["expression"]
+    account = driver_pod(find_manifest(manifests, "DaemonSet"))["serviceAccountName"]
+    assert find_manifest(manifests, "ServiceAccount", account)["metadata"]["namespace"] == "devices"
+    condition = find_manifest(manifests, "ValidatingAdmissionPolicy")["spec"]["matchConditions"][0][
+        "expression"
+    ]
     assert condition == f'request.userInfo.username == "system:serviceaccount:devices:{account}"'
-    subject = named(manifests, "ClusterRoleBinding")["subjects"][0]
+    subject = find_manifest(manifests, "ClusterRoleBinding")["subjects"][0]
     assert (subject["name"], subject["namespace"]) == (account, "devices")
     assert len(account) <= 55
 
 
-def test_the_kubelets_folders_follow_its_root(helm: Helm) -> None:
-    pod = driver_pod(named(loop(helm, "--set", "kubeletRootDir=/k/"), "DaemonSet"))
+def test_the_folders_of_the_kubelet_follow_its_root(helm: Helm) -> None:
+    pod = driver_pod(find_manifest(loop(helm, "--set", "kubeletRootDir=/k/"), "DaemonSet"))
     paths = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
     mounts = {each["name"]: each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
     assert paths == mounts
@@ -125,30 +129,30 @@ def test_the_kubelets_folders_follow_its_root(helm: Helm) -> None:
 
 def test_a_driver_whose_folder_is_too_long_for_a_socket_gets_the_parent(helm: Helm) -> None:
     root = "/var/" + "long" * 20
-    pod = driver_pod(named(loop(helm, "--set", f"kubeletRootDir={root}"), "DaemonSet"))
+    pod = driver_pod(find_manifest(loop(helm, "--set", f"kubeletRootDir={root}"), "DaemonSet"))
     paths = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
     assert paths["plugins"] == f"{root}/plugins"
 
 
-def test_a_driver_may_have_an_image_of_its_own(helm: Helm) -> None:
+def test_a_driver_can_have_its_own_image(helm: Helm) -> None:
     manifests = helm.template("-f", str(next(path for path in VALUES if path.name.startswith("everything"))))
     assert images(manifests, "loop") == "registry.example.com/dradriver:1.2.3"
     assert images(manifests, "other").startswith("registry.example.com/other@sha256:")
 
 
-def test_the_webhook_trusts_the_certificate_that_it_shows(helm: Helm) -> None:
+def test_the_ca_bundle_of_the_webhook_matches_its_certificate(helm: Helm) -> None:
     manifests = loop(helm, "--set", "drivers.loop.webhook.enabled=true")
-    secret = named(manifests, "Secret")
-    webhook = named(manifests, "ValidatingWebhookConfiguration")["webhooks"][0]
+    secret = find_manifest(manifests, "Secret")
+    webhook = find_manifest(manifests, "ValidatingWebhookConfiguration")["webhooks"][0]
     assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
-    service = named(manifests, "Service")["metadata"]["name"]
+    service = find_manifest(manifests, "Service")["metadata"]["name"]
     assert webhook["clientConfig"]["service"]["name"] == service
-    volumes = driver_pod(named(manifests, "Deployment"))["volumes"]
+    volumes = driver_pod(find_manifest(manifests, "Deployment"))["volumes"]
     assert volumes[0]["secret"]["secretName"] == secret["metadata"]["name"]
 
 
 def test_the_webhook_gets_no_token(helm: Helm) -> None:
-    pod = driver_pod(named(loop(helm, "--set", "drivers.loop.webhook.enabled=true"), "Deployment"))
+    pod = driver_pod(find_manifest(loop(helm, "--set", "drivers.loop.webhook.enabled=true"), "Deployment"))
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
 
@@ -158,10 +162,10 @@ def pool_driver(helm: Helm, **settings: object) -> Manifests:
     return helm.template(*set_values({"image.repository": "registry.example.com/d", "drivers.fabric": given}))
 
 
-def test_a_pool_driver_runs_once_and_has_nothing_of_a_node(helm: Helm) -> None:
+def test_a_pool_driver_runs_once_without_access_to_a_node(helm: Helm) -> None:
     manifests = pool_driver(helm, owner="deviceclass/fabric.example.com")
     assert not [each for each in manifests if each["kind"] == "DaemonSet"]
-    spec = named(manifests, "Deployment")["spec"]
+    spec = find_manifest(manifests, "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     pod = driver_pod({"spec": spec})
     assert not pod["volumes"]
@@ -172,29 +176,32 @@ def test_a_pool_driver_runs_once_and_has_nothing_of_a_node(helm: Helm) -> None:
     assert not {"NODE_NAME", "POD_UID", "DRADRIVER_PLUGINS_DIR"} & env.keys()
 
 
-def test_a_pool_driver_may_hold_its_own_lease_only(helm: Helm) -> None:
+def test_a_pool_driver_can_hold_only_its_own_lease(helm: Helm) -> None:
     manifests = pool_driver(helm)
-    rules = named(manifests, "Role")["rules"]
+    rules = find_manifest(manifests, "Role")["rules"]
     assert [(rule["resources"], rule["verbs"], rule.get("resourceNames", [])) for rule in rules] == [
         (["leases"], ["create"], []),
         (["leases"], ["get", "update"], ["fabric.example.com"]),
     ]
-    assert named(manifests, "RoleBinding")["roleRef"]["name"] == named(manifests, "Role")["metadata"]["name"]
+    assert (
+        find_manifest(manifests, "RoleBinding")["roleRef"]["name"]
+        == find_manifest(manifests, "Role")["metadata"]["name"]
+    )
 
 
-def test_what_holds_for_drivers_of_nodes_does_not_for_a_pool_driver(helm: Helm) -> None:
+def test_values_of_node_drivers_are_rejected_for_a_pool_driver(helm: Helm) -> None:
     given = {"paths": [{"path": "/dev"}], "hostNetwork": True, "webhook": {"enabled": True}}
     driver = {"enabled": True, "kind": "pool", "driverName": "fabric.example.com"}
     values = {"image.repository": "d", "driverDefaults": given, "drivers.fabric": driver}
     manifests = helm.template(*set_values(values))
-    pod = driver_pod(named(manifests, "Deployment"))
+    pod = driver_pod(find_manifest(manifests, "Deployment"))
     assert "hostNetwork" not in pod
     assert not pod["volumes"]
 
 
 def rules(manifests: Manifests) -> dict[str, tuple[list[str], list[str]]]:
-    """Verbs and names by resource."""
-    rules = named(manifests, "ClusterRole")["rules"]
+    """Return verbs and names by resource."""
+    rules = find_manifest(manifests, "ClusterRole")["rules"]
     return {rule["resources"][0]: (rule["verbs"], rule.get("resourceNames", [])) for rule in rules}
 
 
@@ -202,7 +209,7 @@ def rules(manifests: Manifests) -> dict[str, tuple[list[str], list[str]]]:
     ("owner", "resource", "name"),
     [("deviceclass/a.b", "deviceclasses", "a.b"), ("namespace/devices", "namespaces", "devices")],
 )
-def test_a_pool_driver_reads_its_owner_and_writes_slices_only(
+def test_a_pool_driver_reads_its_owner_and_writes_only_slices(
     helm: Helm, owner: str, resource: str, name: str
 ) -> None:
     assert rules(pool_driver(helm, owner=owner)) == {
@@ -247,8 +254,29 @@ def test_only_a_binding_driver_has_a_policy_for_claims(helm: Helm) -> None:
     assert policies(pool_driver(helm, bindingDriver=True, admissionPolicy={"enabled": False})) == set()
 
 
+def test_nodes_write_only_their_own_usage_note_and_the_pool_driver_reads_all(helm: Helm) -> None:
+    def role(manifests: Manifests) -> list[str]:
+        (rule,) = find_manifest(manifests, "Role", usage)["rules"]
+        assert rule["resources"] == ["configmaps"]
+        return list(rule["verbs"])
+
+    pool = pool_driver(helm, bindingDriver=True, nodeReleases=True)
+    usage = "release-dradriver-fabric-usage"
+    assert role(pool) == ["get", "list"]
+    assert rules(pool)["nodes"] == (["get"], [])
+    assert not [m for m in pool if m["kind"] == "ValidatingAdmissionPolicy" and m["metadata"]["name"] == usage]
+    given = ("bindingDriver=true", "nodeReleases=true", "admissionPolicy.enabled=false")
+    node = loop(helm, *(word for each in given for word in ("--set", f"drivers.loop.{each}")))
+    usage = "release-dradriver-loop-usage"
+    assert role(node) == ["get", "create", "update"]
+    policy = find_manifest(node, "ValidatingAdmissionPolicy", usage)["spec"]
+    assert policy["matchConstraints"]["resourceRules"][0]["operations"] == ["CREATE", "UPDATE", "DELETE"]
+    assert policy["variables"][1]["expression"] == "'loop.example.com-' + variables.node"
+    assert find_manifest(node, "ValidatingAdmissionPolicyBinding", usage)["spec"]["policyName"] == usage
+
+
 @pytest.mark.parametrize("release", ["1", "true", "2026-01-01", "a.b", "x" * 53, f"{'x' * 24}.{'y' * 28}"])
-def test_odd_names_stay_names(helm: Helm, release: str) -> None:
+def test_unusual_names_stay_strings(helm: Helm, release: str) -> None:
     manifests = loop(helm, "--set", "fullnameOverride=", release=release)
     for each in manifests:
         name = each["metadata"]["name"]
@@ -261,7 +289,7 @@ def test_a_webhook_of_a_driver_with_a_short_name_has_a_name_of_three_parts(helm:
     driver = {"enabled": True, "driverName": "gpu", "webhook": {"enabled": True}}
     values = {"image.repository": "registry.example.com/d", "drivers.gpu": driver}
     manifests = helm.template(*set_values(values))
-    (webhook,) = named(manifests, "ValidatingWebhookConfiguration")["webhooks"]
+    (webhook,) = find_manifest(manifests, "ValidatingWebhookConfiguration")["webhooks"]
     assert webhook["name"] == "parameters.gpu.dradriver"
 
 
@@ -269,7 +297,14 @@ def test_its_readme_names_every_value() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     names = {
         name
-        for section in (values, values["driverDefaults"], values["image"], values["driverDefaults"]["webhook"])
+        for section in (
+            values,
+            values["driverDefaults"],
+            values["image"],
+            values["driverDefaults"]["webhook"],
+            values["scheduler"],
+            values["scheduler"]["kubeScheduler"],
+        )
         for name in section
     }
     text = (CHART / "README.md").read_text()
@@ -282,11 +317,11 @@ def test_every_image_names_a_version(manifests: Manifests) -> None:
         assert re.search(r":[0-9a-z.]+$", pod["containers"][0]["image"])
 
 
-def test_settings_of_a_driver_reach_it_whole_and_as_it_reads_them(helm: Helm) -> None:
+def test_settings_of_a_driver_reach_it_unchanged(helm: Helm) -> None:
     from dradriver_gpu_mig.settings import Mode, read_settings
 
     manifests = helm.template("-f", str(CHART / "ci" / "gpu-mig-values.yaml"))
-    env = driver_pod(named(manifests, "DaemonSet"))["containers"][0]["env"]
+    env = driver_pod(find_manifest(manifests, "DaemonSet"))["containers"][0]["env"]
     (text,) = (each["value"] for each in env if each["name"] == "GPU_MIG_SETTINGS")
     assert read_settings(text, "new-1").mode is Mode.DYNAMIC
     assert read_settings(text, "old-1").mode is Mode.STATIC
@@ -294,26 +329,26 @@ def test_settings_of_a_driver_reach_it_whole_and_as_it_reads_them(helm: Helm) ->
     assert (host.root, host.driver_root) == ("/host", "/host")
 
 
-def test_settings_without_a_variable_are_refused(helm: Helm) -> None:
+def test_settings_without_a_variable_are_rejected(helm: Helm) -> None:
     given = ("--set", "drivers.loop.enabled=true,image.repository=d,drivers.loop.settings.mode=x")
-    with pytest.raises(HelmError, match=r"drivers\.loop\.settingsVariable is needed"):
+    with pytest.raises(HelmError, match=r"drivers\.loop\.settingsVariable: required if settings are set"):
         helm.template(*given)
 
 
-def test_the_classes_of_gpus_select_what_they_say(helm: Helm, tmp_path: Path) -> None:
+def test_the_classes_of_gpus_select_the_named_devices(helm: Helm, tmp_path: Path) -> None:
     from dradriver.allocator import Refusal
     from dradriver.model.encoding.codec import decode
     from dradriver.model.resource.deviceclass import DeviceClass
     from dradriver.testing import Harness, device_request
     from dradriver_gpu_mig import GpuDriver
-    from dradriver_gpu_mig.card.simulator import SimulatedHardware
+    from dradriver_gpu_mig.card.simulator import SimulatedGpus
 
     manifests = helm.template("-f", str(CHART / "ci" / "gpu-mig-values.yaml"))
     classes = [
         decode(DeviceClass, json.dumps(each).encode()) for each in manifests if each["kind"] == "DeviceClass"
     ]
     chosen = {}
-    hardware = SimulatedHardware(["a100-40"])
+    hardware = SimulatedGpus(["a100-40"])
     with Harness(lambda: GpuDriver("mode: dynamic", hardware), tmp_path, classes=classes) as harness:
         for each in classes:
             with contextlib.suppress(Refusal):
@@ -331,7 +366,7 @@ def fpga(helm: Helm, **settings: object) -> Manifests:
 
 
 def kinds(manifests: Manifests, kind: str) -> set[tuple[str, str]]:
-    """Namespaces and names of objects of a kind."""
+    """Return namespaces and names of objects of a kind."""
     return {
         (each["metadata"].get("namespace", ""), each["metadata"]["name"])
         for each in manifests
@@ -339,7 +374,7 @@ def kinds(manifests: Manifests, kind: str) -> set[tuple[str, str]]:
     }
 
 
-def test_config_maps_are_read_in_the_namespaces_of_the_list_and_nowhere_else(helm: Helm) -> None:
+def test_config_maps_are_read_only_in_the_listed_namespaces(helm: Helm) -> None:
     for manifests in (loop(helm), fpga(helm), fpga(helm, readConfigMaps=["a", "b"])):
         assert "configmaps" not in rules(manifests)
     assert not kinds(fpga(helm), "Role")
@@ -355,26 +390,26 @@ def test_config_maps_are_read_in_the_namespaces_of_the_list_and_nowhere_else(hel
         fpga(helm, readConfigMaps=True)
 
 
-def test_the_class_of_what_programs_cards_is_made_only_where_it_is_switched_on(helm: Helm) -> None:
+def test_the_class_for_programming_cards_exists_only_if_it_is_enabled(helm: Helm) -> None:
     name = ("", "fpga-management.example.com")
     assert name not in kinds(fpga(helm), "DeviceClass")
     assert name in kinds(fpga(helm, settings={"managementDevices": True}), "DeviceClass")
 
 
-def test_the_classes_of_fpgas_select_what_they_say(helm: Helm, tmp_path: Path) -> None:
+def test_the_classes_of_fpgas_select_the_named_devices(helm: Helm, tmp_path: Path) -> None:
     from dradriver.model.encoding.codec import decode
     from dradriver.model.resource.deviceclass import DeviceClass
     from dradriver.testing import Harness, device_request
     from dradriver_fpga import FpgaDriver
-    from dradriver_fpga.card.simulator import SimulatedHardware
+    from dradriver_fpga.card.simulator import SimulatedFpgas
 
     manifests = helm.template("-f", str(CHART / "ci" / "fpga-values.yaml"))
-    env = driver_pod(named(manifests, "DaemonSet"))["containers"][0]["env"]
+    env = driver_pod(find_manifest(manifests, "DaemonSet"))["containers"][0]["env"]
     (text,) = (each["value"] for each in env if each["name"] == "FPGA_SETTINGS")
     classes = [
         decode(DeviceClass, json.dumps(each).encode()) for each in manifests if each["kind"] == "DeviceClass"
     ]
-    hardware = SimulatedHardware(["pac"])
+    hardware = SimulatedFpgas(["pac"])
     with Harness(lambda: FpgaDriver(text, hardware), tmp_path, classes=classes) as harness:
         names = [each.metadata.name for each in classes]
         found = {name: harness.allocate(device_request(name)).results[0].device for name in names[:2]}

@@ -1,4 +1,4 @@
-"""The Containerfile against the tree that it copies from, and the wheels that it installs."""
+"""The Containerfile, compared with the tree that it copies from, and with the wheels that it installs."""
 
 import re
 import tomllib
@@ -11,17 +11,17 @@ from dradriver.version import VERSION
 
 ROOT: Final = Path(__file__).parents[2]
 CONTAINERFILE: Final = (ROOT / "packaging" / "Containerfile").read_text()
-DRIVERS: Final = ("drivers/fpga", "drivers/gpu_mig", "examples/loop")
+DRIVERS: Final = ("drivers/fabric_cxl", "drivers/fpga", "drivers/gpu_mig", "examples/loop")
 LINES: Final = re.sub(r"\\\n", " ", CONTAINERFILE).splitlines()
 
 
 def copied() -> list[str]:
-    """Paths of the tree that the build stage copies."""
+    """Return the paths of the tree that the build stage copies."""
     lines = [line.split() for line in LINES if line.startswith("COPY ") and "--from" not in line]
     return [source for words in lines for source in words[1:-1]]
 
 
-def test_all_that_is_copied_is_there_and_not_ignored() -> None:
+def test_all_copied_paths_exist_and_are_not_ignored() -> None:
     ignored = [
         line for line in (ROOT / ".containerignore").read_text().splitlines() if line[:1] not in {"", "#"}
     ]
@@ -32,7 +32,7 @@ def test_all_that_is_copied_is_there_and_not_ignored() -> None:
 
 
 def project(folder: Path) -> dict[str, Any]:
-    """The table `project` of a folder's pyproject.toml."""
+    """Return the table `project` of a folder's pyproject.toml."""
     table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     return table
 
@@ -45,11 +45,19 @@ def test_the_wheels_need_nothing_else_of_the_tree() -> None:
 
 
 def test_every_driver_of_the_tree_is_in_it_and_no_extra() -> None:
-    there = {str(path.parent.relative_to(ROOT)) for path in ROOT.glob("*/*/pyproject.toml")}
-    assert there == set(DRIVERS)
+    projects = (str(path.parent.relative_to(ROOT)) for path in ROOT.glob("*/*/pyproject.toml"))
+    drivers = {each for each in projects if "dradriver.drivers" in project(ROOT / each).get("entry-points", {})}
+    assert drivers == set(DRIVERS)
     assert f'ARG DRIVERS="{" ".join(DRIVERS)}"' in LINES
     (install,) = (line for line in LINES if "pip install" in line)
     assert "[" not in install.partition("pip install")[2].partition("&&")[0]
+
+
+def test_it_has_the_packages_of_the_extra_that_the_pool_driver_needs() -> None:
+    (extra,) = project(ROOT / "drivers/fabric_cxl")["optional-dependencies"].values()
+    (packages,) = (line for line in LINES if line.startswith("ARG PACKAGES="))
+    named = set(re.findall(r"\w+", packages.partition("=")[2]))
+    assert named == {name for each in extra for name in re.findall(r"[a-z]+", each)}
 
 
 def test_it_does_not_run_as_root_and_needs_no_shell() -> None:
@@ -68,7 +76,7 @@ def test_image_chart_and_projects_are_of_one_version() -> None:
 
 
 def test_projects_have_the_same_license() -> None:
-    """Each has a copy: a link out of the project is broken in its source distribution."""
+    """Each has a copy, because a link out of the project is broken in its source distribution."""
     for driver in DRIVERS:
         assert not (ROOT / driver / "LICENSE").is_symlink()
         assert (ROOT / driver / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
@@ -78,7 +86,7 @@ def test_every_dependency_is_pinned() -> None:
     lines = (ROOT / "constraints.txt").read_text().split()
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
     projects = [project(folder) for folder in (ROOT, *(ROOT / driver for driver in DRIVERS))]
-    extras = project(ROOT)["optional-dependencies"].values()
+    extras = [extra for table in projects for extra in table.get("optional-dependencies", {}).values()]
     wanted = {each for table in projects for each in table["dependencies"]} | {
         e for extra in extras for e in extra
     }

@@ -1,6 +1,6 @@
 """All wheels are built, installed into a fresh environment outside of the tree, and used there.
 
-The environment takes third-party packages from the one that runs the tests, so no package index is needed.
+The environment uses the third-party packages of the one that runs the tests, so no package index is needed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if name 
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
-    """The output of a program that has to succeed."""
+    """Run a program that must succeed; return its output."""
     environment = {**ENVIRONMENT, **variables}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -38,26 +38,26 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
 
 
 def build(folder: Path, *projects: Path) -> list[Path]:
-    """Builds the wheels of projects with the build backend of this environment."""
+    """Build the wheels of projects with the build backend of this environment."""
     run(*PIP, "wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", folder, *projects, cwd=folder)
     return sorted(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """The wheels of all projects by the first part of their names."""
+    """Return the wheels of all projects by the first part of their names."""
     built = build(tmp_path_factory.mktemp("wheels"), *PROJECTS)
     return {path.name.partition("-")[0]: path for path in built}
 
 
 @pytest.fixture(scope="module")
 def home(wheels: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the virtual environment `venv`, in which the wheels are installed."""
+    """Return a folder with the virtual environment `venv`, in which the wheels are installed."""
     home = tmp_path_factory.mktemp("home")
     run(sys.executable, "-m", "venv", "--without-pip", home / "venv", cwd=home)
     paths = {"base": str(home / "venv"), "platbase": str(home / "venv")}
     packages = Path(sysconfig.get_path("purelib", "venv", vars=paths))
-    # Found after the environment's own packages; editable installs do not come along: they are .pth files too.
+    # Searched after the environment's own packages, without editable installs, which are .pth files too.
     (packages / "third-party.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     install(home, *wheels.values())
     return home
@@ -70,12 +70,18 @@ def install(home: Path, *built: Path) -> None:
 
 
 def dradriver(home: Path, *words: str | Path, **variables: str) -> str:
-    """Runs the command of the environment, and returns its output."""
+    """Run the command of the environment; return its output."""
     return run(home / "venv" / "bin" / "dradriver", *words, cwd=home, **variables)
 
 
 def test_a_wheel_has_one_package_and_its_manifests(wheels: Mapping[str, Path]) -> None:
-    assert set(wheels) == {"dradriver", "dradriver_fpga", "dradriver_gpu_mig", "dradriver_loop"}
+    assert set(wheels) == {
+        "dradriver",
+        "dradriver_fabric_cxl",
+        "dradriver_fpga",
+        "dradriver_gpu_mig",
+        "dradriver_loop",
+    }
     for name, wheel in wheels.items():
         files = ZipFile(wheel).namelist()
         assert {file.partition("/")[0] for file in files} == {name, f"{name}-0.1.0.dist-info"}
@@ -100,7 +106,7 @@ def test_a_new_project_is_built_installed_and_found(home: Path, tmp_path: Path) 
     (tmp_path / "wheels").mkdir()
     install(home, *build(tmp_path / "wheels", tmp_path / "project"))
     installed = dradriver(home, "run", "--help").rpartition("Installed drivers:")[2]
-    assert installed.split() == ["fpga,", "gpu-mig,", "led,", "loop."]
+    assert installed.split() == ["fabric-cxl,", "fabric-cxl-pools,", "fpga,", "gpu-mig,", "led,", "loop."]
 
 
 def test_a_demo_shows_simulated_gpus(home: Path) -> None:
@@ -124,9 +130,9 @@ async def test_a_driver_runs_beside_a_kubelet(home: Path, cluster: EmbeddedClust
         if not listing.items:
             await anext(client.watch(SLICES, into=ResourceSlice, resource_version=listing.resource_version))
         process.send_signal(signal.SIGTERM)
-        _, said = await process.communicate()
+        _, errors = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.communicate()
-    assert process.returncode == 0, said.decode()
+    assert process.returncode == 0, errors.decode()

@@ -1,4 +1,4 @@
-"""The public API as text, one name a line: names, parameters and defaults (mypy looks after the types).
+"""The public API as text, one name in a line: names, parameters and defaults (mypy checks the types).
 
 python -m tests.repository.public_api > tests/repository/public_api.txt
 """
@@ -15,7 +15,7 @@ import dradriver.testing
 
 
 def lines() -> Iterator[str]:
-    """The text."""
+    """Return the text."""
     for module in (dradriver, dradriver.testing):
         for name in sorted(module.__all__):
             yield from _described(module, name)
@@ -55,7 +55,7 @@ def _member(member: object) -> str | None:
 
 def _signature(value: object) -> str:
     if isinstance(value, type) and issubclass(value, (Exception, str)) and "__init__" not in vars(value):
-        return ""  # what Python says of these differs from version to version
+        return ""  # Python's text for these depends on its version
     signature = inspect.signature(cast(Callable[..., object], value))
     parameters = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
     return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))

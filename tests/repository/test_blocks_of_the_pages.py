@@ -1,6 +1,6 @@
-"""What the pages show works: Python blocks pass mypy --strict and run, commands and their options exist.
+"""Code in the documentation works: Python blocks pass mypy --strict and run, commands and options exist.
 
-A block is the code that an author has in mind, not a whole module: `SETTINGS` has what stands around it.
+A block is a part of a module: `SETTINGS` has the lines around it.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from textwrap import indent
 from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
@@ -47,7 +48,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Setting:
-    """What stands around a block.
+    """The lines around a block.
 
     Attributes:
         before: the lines before it.
@@ -102,26 +103,83 @@ class Image(dra.Config):
 async def program(device: str, image: Image | None) -> None:
     pass
 """
+MEMORY = """
+from collections.abc import Mapping
+
+async def connect(device: str, node: str) -> str:
+    return "0x1f"
+
+async def create_region(data: Mapping[str, object] | None) -> None:
+    pass
+"""
 CONNECT = """
 from collections.abc import Collection, Mapping
 
 async def connect(uid: str) -> None:
     pass
 """
+RELEASES = """
+from collections.abc import Sequence
+
+class MemoryPools(dra.BindingDriver):
+    name = "memory.example.com"
+
+class MemoryOnNode(dra.NodeBindingDriver):
+    name = "memory.example.com"
+
+def pools_for(nodes: Sequence[str]) -> list[dra.Pool]:
+    return []
+
+def find_problem() -> str:
+    return ""
+
+def read_uuid() -> str:
+    return "7"
+"""
+LICENSES = """
+class LicenseServer:
+    def __init__(self) -> None:
+        self._free = 10
+        self._seats: dict[str, int] = {}
+
+    def check_out(self, feature: str, seats: int, owner: str) -> str:
+        if owner not in self._seats:
+            if seats > self._free:
+                raise LookupError(f"{seats} seats are needed, {self._free} are free")
+            self._free -= seats
+            self._seats[owner] = seats
+        return f"{feature}-{owner}"
+
+    def check_in(self, owner: str) -> None:
+        self._free += self._seats.pop(owner, 0)
+
+    def has_free(self, feature: str, seats: int) -> bool:
+        return seats <= self._free
+
+    def owners(self) -> list[str]:
+        return list(self._seats)
+"""
+CONTROLLER = next(each.text for each in blocks("python") if "class LicenseController" in each.text)
 SETTINGS: dict[str, Setting] = {
     "class Fabric(dra.BindingDriver)": Setting(SWITCH),
     "class Cards(dra.NodeBindingDriver)": Setting(PROGRAM),
+    "class MemoryPools(dra.BindingDriver)": Setting(MEMORY),
+    "class SafePools(MemoryPools)": Setting(RELEASES),
+    "class PoolOfOneNode(dra.BindingDriver)": Setting("from collections.abc import Collection"),
     "class FabricDriver(dra.Driver)": Setting(CONNECT),
     "news = dra.DeviceMetadata": Setting(
         LEDS, "async def tell(self: LedDriver, claim: dra.Claim, device: dra.AllocatedDevice) -> None:"
     ),
+    "from dradriver.testing import ControllerContract": Setting(LICENSES + CONTROLLER),
     "from dradriver.testing import": Setting(LEDS),
+    '"""Floating licenses': Setting(LICENSES),
+    "class OptionalLicenses(LicenseController)": Setting(LICENSES + CONTROLLER),
 }
 PYTHON = blocks("python")
 
 
 def module(block: Block) -> str:
-    """The block with what stands around it."""
+    """Return the block with the lines around it."""
     setting = next((each for head, each in SETTINGS.items() if block.text.startswith(head)), Setting())
     body = f"{setting.inside}\n{indent(block.text, '    ')}" if setting.inside else block.text
     return f"import dradriver as dra\n{setting.before}\n{body}"
@@ -138,14 +196,14 @@ def test_python_blocks_pass_mypy_strict(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("MYPYPATH", str(tmp_path))
     for block in PYTHON:
         (tmp_path / f"{block.name}.py").write_text(module(block))
-    # Together, with the cache of the whole repository: a run of its own would cost a minute.
-    said, errors, code = api.run(["--strict", str(tmp_path)])
-    assert code == 0, said.replace(str(tmp_path), "") + errors
+    # One run with the cache of the repository: a separate run for each would take a minute.
+    report, errors, code = api.run(["--strict", str(tmp_path)])
+    assert code == 0, report.replace(str(tmp_path), "") + errors
 
 
 @pytest.fixture
 def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The PCI device that the pages read."""
+    """Create the PCI device that the pages read."""
     real = tmp_path / "sys/devices/pci0000:64/0000:65:00.0"
     real.mkdir(parents=True)
     (real / "numa_node").write_text("0\n")
@@ -164,10 +222,12 @@ def test_a_python_block_runs(block: Block, tmp_path: Path) -> None:
     for name, value in made.items():
         if isinstance(value, type) and issubclass(value, dra.Driver | dra.PoolDriver):
             _offers_what_can_be_published(value)
+        if isinstance(value, type) and issubclass(value, dra.ControllerDriver):
+            _allocates_and_deallocates(value, names["LicenseClass"], names["LicenseClaim"])
         if inspect.isfunction(value) and name.startswith("test_"):
             value()
     if inspect.iscoroutinefunction(tell := names.get("tell")):
-        _tells(tell, names["LedDriver"], tmp_path)
+        _set_status(tell, names["LedDriver"], tmp_path)
 
 
 def _offers_what_can_be_published(kind: type[dra.Driver] | type[dra.PoolDriver]) -> None:
@@ -188,7 +248,34 @@ def _offers_what_can_be_published(kind: type[dra.Driver] | type[dra.PoolDriver])
             asyncio.run(driver.attach(SimpleNamespace(node="full", uid="uid"), gpu))  # type: ignore[arg-type]
 
 
-def _tells(tell: Callable[..., object], kind: object, tmp_path: Path) -> None:
+def _allocates_and_deallocates(kind: type[dra.ControllerDriver], of_class: Any, of_claim: Any) -> None:
+    """Both methods are idempotent, and a claim that does not fit is an error or gets no devices."""
+    driver: Any = kind()
+
+    def claim(uid: str, seats: int) -> dra.PendingClaim:
+        request = dra.PendingRequest(
+            "license",
+            "solver-license",
+            class_parameters=of_class(feature="solver"),
+            claim_parameters=of_claim(seats=seats),
+        )
+        return dra.PendingClaim(uid, "default", uid, requests=(request,))
+
+    small, large = claim("small", 8), claim("large", 3)
+    first = driver.allocate([small, large], "node-1")
+    assert driver.allocate([small], "node-1")["small"] == first["small"]
+    assert first["small"].handles == {"license.example.com": b"solver-small"}
+    assert isinstance(first["large"], dra.AllocationError) or not first["large"].devices
+    pod = dra.PendingPod("uid", "default", "pod-1")
+    unsuitable = driver.unsuitable_nodes(pod, [large], ["node-1"])
+    assert unsuitable == ({"large": ["node-1"]} if isinstance(first["large"], dra.AllocationError) else {})
+    assert driver.allocations() == ["small"]
+    for _ in range(2):
+        driver.deallocate(dra.RecordedClaim("small"))
+    assert driver.allocate([large], "node-1")["large"].devices
+
+
+def _set_status(tell: Callable[..., object], kind: object, tmp_path: Path) -> None:
     """As a driver does after `prepare`."""
     assert isinstance(kind, type)
     assert issubclass(kind, dra.Driver)
@@ -202,12 +289,12 @@ def _tells(tell: Callable[..., object], kind: object, tmp_path: Path) -> None:
         harness.prepare(claim)
         (result,) = claim.results
         device = dra.AllocatedDevice(result.request, result.pool, result.device)
-        told = tell(harness.driver, SimpleNamespace(uid=claim.metadata.uid), device)
-        harness._runner.run(told)  # type: ignore[arg-type]
+        update = tell(harness.driver, SimpleNamespace(uid=claim.metadata.uid), device)
+        harness._runner.run(update)  # type: ignore[arg-type]
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Every command of the console blocks, with where it is."""
+    """Return every command of the console blocks, with its position."""
     for block in blocks("console"):
         joined = block.text.replace("\\\n", " ")
         for line in joined.splitlines():
@@ -234,7 +321,7 @@ COMMANDS = list(commands())
     [(where, words) for where, words in COMMANDS if words[0] == "dradriver"],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[1:3]),
 )
-def test_a_command_line_of_dradriver_is_one(where: str, words: list[str]) -> None:
+def test_a_command_line_of_dradriver_is_valid(where: str, words: list[str]) -> None:
     command: click.Command = main
     context = click.Context(main)
     rest = words[1:]
@@ -249,7 +336,7 @@ def test_pages_show_commands() -> None:
     assert {words[0] for _, words in COMMANDS} >= {"dradriver", "kubectl", "helm", "make"}
 
 
-def test_files_of_the_repository_that_commands_name_are_there() -> None:
+def test_files_of_the_repository_that_commands_name_exist() -> None:
     named = [
         (where, word)
         for where, words in COMMANDS
@@ -260,7 +347,7 @@ def test_files_of_the_repository_that_commands_name_are_there() -> None:
     assert [(where, word) for where, word in named if not list(ROOT.glob(word.rstrip("/")))] == []
 
 
-def test_a_driver_of_a_page_is_started_with_options_that_there_are() -> None:
+def test_a_driver_of_a_page_is_started_with_existing_options() -> None:
     flags = {option.flag for option in OPTIONS}
     started = [words for _, words in COMMANDS if words[0].startswith("python") and "--node-name" in words]
     assert started

@@ -1,4 +1,4 @@
-"""docs/cli.md has every command and every option, and none that does not exist."""
+"""docs/cli.md has exactly the existing commands and options."""
 
 import re
 from collections.abc import Iterator

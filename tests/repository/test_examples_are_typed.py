@@ -1,4 +1,4 @@
-"""Examples are what authors copy: they pass mypy --strict as they stand."""
+"""Authors copy the examples, so they pass mypy --strict unmodified."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 def test_the_examples_pass_mypy_strict(monkeypatch: pytest.MonkeyPatch) -> None:
     api = pytest.importorskip("mypy.api", reason="mypy is not installed")
     monkeypatch.chdir(ROOT)
-    said, errors, code = api.run(["--strict", "examples"])
-    assert code == 0, said + errors
+    report, errors, code = api.run(["--strict", "examples"])
+    assert code == 0, report + errors
 
 
 def test_the_driver_of_the_example_stays_about_thirty_lines() -> None:

@@ -1,4 +1,4 @@
-"""The code in dradriver/wire is what protoc makes of proto/."""
+"""The code in dradriver/wire is the output of protoc for proto/."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(find_spec("grpc_tools") is None, reason="grpcio-tools is not installed")
-def test_the_wire_code_is_what_protoc_makes_of_the_proto_files(tmp_path: Path) -> None:
+def test_the_wire_code_is_the_output_of_protoc(tmp_path: Path) -> None:
     protos = sorted(str(path.relative_to(ROOT / "proto")) for path in (ROOT / "proto").rglob("*.proto"))
     outputs = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")]
     command = [sys.executable, "-m", "grpc_tools.protoc", "-Idradriver/wire=proto", *outputs]

@@ -1,4 +1,4 @@
-"""`make` takes the Python that is asked for, in any folder; the Pythons of a machine are found."""
+"""`make` uses the requested Python, in any folder; `.ci/pythons` finds the Pythons of a machine."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 
 def output(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
-    # A make that runs these tests hands its own variables on.
+    # A make that runs these tests passes on its variables.
     usual = {name: value for name, value in os.environ.items() if name not in {"PYTHON", "VENV", "MAKEFLAGS"}}
     ended = subprocess.run(
         command,
@@ -30,7 +30,7 @@ def output(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
 
 
 def python(path: Path, version: str) -> Path:
-    """A program that says that it is Python of this version."""
+    """Write a program that reports this version of Python."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho '{version}'\n")
     path.chmod(0o755)
@@ -39,7 +39,7 @@ def python(path: Path, version: str) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout behind a symbolic link, with a space in its path; its environment is of 3.11."""
+    """Create a checkout behind a symbolic link, with a space in its path; its environment is of 3.11."""
     there = tmp_path / "a checkout"
     projects = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("*/*/pyproject.toml"))
     for name in ("Makefile", "packaging/venv.sh", "pyproject.toml", "constraints.txt", *projects):
@@ -53,17 +53,17 @@ def checkout(tmp_path: Path) -> Path:
     return link
 
 
-def made(checkout: Path, *arguments: str, **variables: str) -> bool:
-    """Whether make would make the virtual environment anew."""
+def would_recreate(checkout: Path, *arguments: str, **variables: str) -> bool:
+    """Return whether make would create the virtual environment again."""
     return "venv.sh" in output("make", "-n", ".venv/.developer", *arguments, cwd=checkout, **variables)
 
 
-def test_the_environment_is_of_the_python_that_is_asked_for(checkout: Path) -> None:
+def test_the_environment_has_the_requested_python(checkout: Path) -> None:
     older, newer = (python(checkout / f"other python/{version}", version) for version in ("3.11", "3.12"))
-    assert not made(checkout)
-    assert not made(checkout, f"PYTHON={older}")
-    assert made(checkout, f"PYTHON={newer}")
-    assert made(checkout, PYTHON=str(newer))
+    assert not would_recreate(checkout)
+    assert not would_recreate(checkout, f"PYTHON={older}")
+    assert would_recreate(checkout, f"PYTHON={newer}")
+    assert would_recreate(checkout, PYTHON=str(newer))
 
 
 def test_the_tests_run_on_the_oldest_and_the_newest_python(tmp_path: Path) -> None:

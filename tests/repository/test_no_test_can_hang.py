@@ -1,4 +1,4 @@
-"""No test can hang: whatever waits forever is ended and fails, and the tests after it run."""
+"""No test can hang: a test that waits forever is ended and fails, and the tests after it run."""
 
 import os
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -129,7 +130,7 @@ REASON = re.compile(
 
 
 def run_pytest(folder: Path, tests: str, *options: str, grace: float = 60) -> dict[str, list[str]]:
-    """Why each test failed, by pytest's report."""
+    """Return the errors of each test, from pytest's report."""
     (folder / "conftest.py").write_text(CONFTEST.format(grace=grace))
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     (folder / "test_it.py").write_text(tests)
@@ -137,7 +138,7 @@ def run_pytest(folder: Path, tests: str, *options: str, grace: float = 60) -> di
     report = folder / "report.xml"
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", f"--junitxml={report}", "--asyncio-mode=auto", "--timeout=0.3"),
+            *(sys.executable, "-m", "pytest", f"--junitxml={report}", "--asyncio-mode=auto", "--timeout=0.4"),
             *(f"-p{plugin}" for plugin in plugins),
             *options,
             folder,
@@ -158,10 +159,10 @@ def run_pytest(folder: Path, tests: str, *options: str, grace: float = 60) -> di
     return outcomes
 
 
-CALL, SETUP, TEARDOWN = (f"{phase} took longer than 0.3 s" for phase in ("call", "set-up", "tear-down"))
+CALL, SETUP, TEARDOWN = (f"{phase} took longer than 0.4 s" for phase in ("call", "set-up", "tear-down"))
 
 
-def test_what_waits_forever_fails_and_the_next_test_runs(tmp_path: Path) -> None:
+def test_a_test_that_waits_forever_fails_and_the_next_test_runs(tmp_path: Path) -> None:
     assert run_pytest(tmp_path, ENDED) == {
         "test_blocks": [CALL],
         "test_waits": [CALL],
@@ -178,7 +179,9 @@ def test_what_waits_forever_fails_and_the_next_test_runs(tmp_path: Path) -> None
     }
 
 
-def test_what_no_exception_ends_is_ended_with_its_process_and_the_next_test_runs(tmp_path: Path) -> None:
+def test_a_test_that_ignores_exceptions_is_ended_with_its_process(
+    tmp_path: Path,
+) -> None:
     assert run_pytest(tmp_path, KILLED, "-n1", grace=0.5) == {
         "test_ignores_every_exception": ["worker 'gw0' crashed while running"],
         "test_blocks_signals": ["worker 'gw1' crashed while running"],
@@ -188,3 +191,10 @@ def test_what_no_exception_ends_is_ended_with_its_process_and_the_next_test_runs
 
 def test_a_process_with_a_thread_that_never_ends_exits(tmp_path: Path) -> None:
     assert run_pytest(tmp_path, THREAD, grace=0.5) == {"test_leaves_a_thread_behind": []}
+
+
+def test_hypothesis_examples_have_no_deadline() -> None:
+    """By default, Hypothesis fails an example that takes longer than 200 ms."""
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
+    assert settings(max_examples=1).deadline is None

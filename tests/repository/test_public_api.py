@@ -1,4 +1,4 @@
-"""What authors may rely on changes only on purpose: the text beside this file is reviewed."""
+"""The public API changes only on purpose: the text beside this file is reviewed."""
 
 from pathlib import Path
 

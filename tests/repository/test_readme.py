@@ -1,6 +1,8 @@
-"""README says what is true: its code is the example, its commands and links exist."""
+"""The README is correct: its code is the example, its commands and links exist, its counts are current."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,30 @@ def test_every_make_target_that_a_page_names_exists() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
+def test_the_target_of_every_relative_link_exists(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("suite", "sentence"),
+    [
+        ("apiserver/test_apiserver_real.py", r"One suite of (\d+) cases"),
+        ("kubelet/test_kubelet_real.py", r"suite of (\d+) cases runs against the embedded kubelet"),
+    ],
+)
+def test_the_readme_counts_the_cases_of_the_suites(suite: str, sentence: str) -> None:
+    command = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-m",
+        "e2e",
+        f"tests/conformance/{suite}",
+    )
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    stated = re.search(sentence, README)
+    assert stated is not None
+    assert int(stated[1]) == sum("::" in line for line in listed.splitlines())

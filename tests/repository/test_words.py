@@ -36,7 +36,17 @@ def test_a_public_name_of_dradriver_is_reserved(tmp_path: Path) -> None:
     assert "public class of dradriver" in line
 
 
-@pytest.mark.parametrize("code", ["class PlainWish: ...", "def find_wishes(): ...", "async def wish(): ..."])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class PlainWish: ...",
+        "def find_wishes(): ...",
+        "async def wish(): ...",
+        "def find(wish): ...",
+        "self.x_wish = 1",
+        "def find():\n    wish = 1",
+    ],
+)
 def test_a_retired_word_is_reported_with_its_replacement(tmp_path: Path, code: str) -> None:
     (line,) = words.problems({"dradriver": write(tmp_path, one=code)}, ())
     assert "claim shape" in line
@@ -48,5 +58,15 @@ def test_a_word_inside_another_word_is_not_retired(tmp_path: Path) -> None:
 
 def test_the_glossary_lists_the_retired_words() -> None:
     glossary = (words.ROOT / "docs/glossary.md").read_text().partition("## Retired words")[2]
-    listed = dict(re.findall(r"^\| ([a-z]+) \| ([a-z ]+) \|$", glossary, re.MULTILINE)[1:])
+    listed = dict(re.findall(r"^\| ([a-z]+) \| ([a-z, ]+) \|$", glossary, re.MULTILINE)[1:])
     assert listed == words.RETIRED
+
+
+def test_each_term_of_the_glossary_links_to_a_page_that_uses_it() -> None:
+    docs = words.ROOT / "docs"
+    terms = (docs / "glossary.md").read_text().partition("## Retired words")[0]
+    rows = re.findall(r"^\| ([^|]+) \| .+ \| \[[^\]]+\]\(([^)]+)\) \|$", terms, re.MULTILINE)
+    assert len(rows) == sum(line.startswith("| ") for line in terms.splitlines()) - terms.count("| term |")
+    for term, target in rows:
+        text = (docs / target).resolve().read_text().lower().replace("_", " ")
+        assert any(word.split()[0].lower() in text for word in term.split(",")), (term, target)

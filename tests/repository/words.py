@@ -1,7 +1,7 @@
 """Check the words of the code against docs/glossary.md: `python -m tests.repository.words`.
 
-A class name occurs once in a distribution and the public names of `dradriver` occur nowhere else. Names of
-modules, classes and functions contain no retired word.
+A class name occurs once in a distribution and the public names of `dradriver` occur nowhere else. No name in
+the code, from a module's to a local variable's, contains a retired word.
 """
 
 import ast
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import dradriver
 
 ROOT: Final = Path(__file__).parents[2]
-DISTRIBUTIONS: Final = ("dradriver", "drivers/gpu_mig", "drivers/fpga", "examples/loop")
+DISTRIBUTIONS: Final = ("dradriver", "drivers/gpu_mig", "drivers/fpga", "drivers/fabric_cxl", "examples/loop")
 _GENERATED: Final = ("wire/kubelet", "cli/skeleton")
 
 RETIRED: Final = {
@@ -25,9 +25,13 @@ RETIRED: Final = {
     "doubts": "unconfirmed writes",
     "interests": "queueing hints",
     "ledger": "usage index",
+    "mistakes": "errors",
+    "patience": "binding deadline",
     "promises": "assumed allocations",
+    "said": "conditions, or the message",
     "stock": "node signature",
     "todo": "attachment diff",
+    "told": "reported",
     "tries": "attempts",
     "turns": "publish election",
     "wish": "claim shape",
@@ -37,11 +41,11 @@ RETIRED: Final = {
 
 
 class Name(NamedTuple):
-    """A name that a module defines.
+    """A name in a module.
 
     Attributes:
         text: the name, or the module's own.
-        is_class: whether it is a class.
+        is_class: whether it is a public class at the top level.
         place: `file:line`.
     """
 
@@ -51,16 +55,32 @@ class Name(NamedTuple):
 
 
 def names(path: Path) -> Iterator[Name]:
-    """Return the name of a module and of its public classes and functions.
+    """Yield the name of a module and all names that it defines: classes, functions, arguments, variables.
 
     Args:
         path: a Python file.
     """
     place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    tree = ast.parse(path.read_text())
+    public = {node for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"}
     yield Name(path.stem, is_class=False, place=f"{place}:1")
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
-            yield Name(node.name, isinstance(node, ast.ClassDef), f"{place}:{node.lineno}")
+    for node in ast.walk(tree):
+        if text := _defined_name(node):
+            yield Name(text, node in public, f"{place}:{getattr(node, 'lineno', 1)}")
+
+
+def _defined_name(node: ast.AST) -> str:
+    match node:
+        case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+            return node.name
+        case ast.arg():
+            return node.arg
+        case ast.Name(ctx=ast.Store()):
+            return node.id
+        case ast.Attribute(ctx=ast.Store()):
+            return node.attr
+        case _:
+            return ""
 
 
 def words_of(name: str) -> list[str]:
@@ -75,7 +95,7 @@ def problems(distributions: Mapping[str, Iterable[Path]], public: Iterable[str])
         distributions: the Python files of each distribution.
         public: the public names of `dradriver`, which no other distribution may define.
     """
-    found = []
+    found: list[str] = []
     reserved = set(public)
     for distribution, files in distributions.items():
         places = defaultdict(list)

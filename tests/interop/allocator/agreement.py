@@ -1,7 +1,7 @@
-"""One question, two answers: what Kubernetes' allocator says, and what ours does.
+"""Compare the answers of Kubernetes' allocator and ours.
 
-Ours is brought into the form of Kubernetes' answer. Left out are what only one of them has: the timestamp, the
-recorded compatibility groups, and the value of share IDs, which are random there.
+Our answer is converted into the form of Kubernetes' answer. Values that only one of them has are left out: the
+timestamp, the recorded compatibility groups, and the random share IDs.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ UNANSWERED: Final = {"slow", "panic"}
 
 
 def our_answer(question: Mapping[str, Any]) -> Json:
-    """Our allocator's answer."""
+    """Return our allocator's answer."""
     node = question["node"]
     classes = [from_builtins(DeviceClass, each) for each in question["classes"]]
     claims = [from_builtins(ResourceClaim, each) for each in question["claims"]]
@@ -72,14 +72,14 @@ def _comparable(allocation: Mapping[str, Any]) -> Json:
 def _result(result: Mapping[str, Any]) -> Json:
     consumed = {name: Quantity(amount).nano for name, amount in result.get("consumedCapacity", {}).items()}
     tolerations = [{"operator": "Equal", **each} for each in result.get("tolerations", [])]
-    told = {name: value for name, value in result.items() if name != "compatibilityGroups"}
+    compared = {name: value for name, value in result.items() if name != "compatibilityGroups"}
     return {
-        **told, "tolerations": tolerations, "shareID": "shareID" in result, "consumedCapacity": consumed,
+        **compared, "tolerations": tolerations, "shareID": "shareID" in result, "consumedCapacity": consumed,
     }  # fmt: skip
 
 
 def agree(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """Whether the two answers come to the same; where there is none to agree with, ours must be one."""
+    """Return whether the two answers are equal; without an answer of Kubernetes, ours must be a valid one."""
     unknown = theirs["verdict"] in UNANSWERED
     if unknown or (theirs["verdict"] == "claim" and any(known in theirs["error"] for known in KNOWN)):
         return bool(ours["verdict"] != "undecided")

@@ -1,4 +1,4 @@
-"""Random clusters and pods for two allocators to agree about. Equal seeds make equal worlds."""
+"""Random clusters and pods for the comparison of two allocators. Equal seeds make equal worlds."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from tests.conformance.allocator_a100 import a100_slices
+from tests.conformance.allocator.a100 import a100_slices
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ _AMOUNTS: Final = ("0", "1", "1", "1", "2", "2", "3", "500m", "750m", "1Gi", "10
 
 
 def random_world(seed: int) -> Json:
-    """A question for both allocators: gates, node, slices, classes, held claims and the claims of one pod."""
+    """Return a question for both allocators: gates, node, slices, classes, held claims and a pod's claims."""
     chance = Random(seed)
     gates = dict(GATES)
     if chance.random() < 0.7:
@@ -115,7 +115,7 @@ class _World:
         return self._broken(slices) if self.has("broken pools", 0.25) else slices
 
     def _mix(self, slices: Sequence[Json]) -> None:
-        """Puts devices beside counter sets, as files can; the API server refuses such a slice."""
+        """Put devices beside counter sets, as files can; the API server rejects such a slice."""
         for each in slices:
             if "sharedCounters" in each["spec"]:
                 given = self.chance.choice(slices)["spec"].get("devices", ())
@@ -123,7 +123,7 @@ class _World:
                 each["spec"]["devices"] = [{**device, "name": f"mixed-{device['name']}"} for device in here]
 
     def _other_generation(self, slices: list[Json]) -> list[Json]:
-        """Slices that an update has not removed yet, or has written already, on whatever nodes."""
+        """Add slices that an update has not removed yet, or has written already, on random nodes."""
         chance = self.chance
         other: list[Json] = json.loads(json.dumps(chance.sample(slices, chance.randint(1, len(slices)))))
         generation, count = chance.choice((2, 4)), chance.choice((len(other), len(other), len(slices), 1))
@@ -136,7 +136,7 @@ class _World:
         return other
 
     def _scatter(self, slices: Sequence[Json]) -> None:
-        """Gives each slice to one of two nodes; those of a node say the same of their number."""
+        """Give each slice to one of two nodes; the slices of a node agree on their number."""
         chance = self.chance
         for each in slices:
             each["spec"]["nodeName"] = chance.choice((NODE, NODE, "node-2"))
@@ -149,13 +149,13 @@ class _World:
     def _slice(self, driver: str, pool: str, name: str, spec: Json) -> Json:
         reference = {"name": pool, "generation": 3, "resourceSliceCount": 1}
         spec = {"driver": driver, "pool": reference, **spec}
-        # With no alpha feature on, Kubernetes 1.37 overlooks the field.
+        # Without alpha features, Kubernetes 1.37 ignores the field.
         if "devices" in spec and any(map(self.gates.get, OFF)) and self.has("skipped operations", 0.3):
             spec["skipNodeOperations"] = ["NodePrepareResources", "NodeUnprepareResources"]
         return {"metadata": {"name": name}, "spec": spec}
 
     def _place(self, slices: Sequence[Json]) -> None:
-        """Says from which nodes the slices can be reached."""
+        """Set the nodes that reach the slices."""
         chance = self.chance
         ways: list[Callable[[], Json]] = [
             lambda: {"nodeName": NODE},
@@ -305,7 +305,7 @@ class _World:
         return [_held(at, result) for at, result in enumerate(found)]
 
     def claim_with(self, number: int, spec: Json, device: Json) -> Json:
-        """A claim that holds the device of a slice."""
+        """Return a claim that holds the device of a slice."""
         return _held(number, self._holder(spec, device))
 
     def _holder(self, spec: Json, device: Json) -> Json:
@@ -356,32 +356,34 @@ class _World:
 
     def _request(self, name: str) -> Json:
         if self.has("first available", 0.6):
-            subs = [{"name": f"s{n}", **self._wish()} for n in range(self.chance.randint(1, 3))]
+            subs = [{"name": f"s{n}", **self._exact_request()} for n in range(self.chance.randint(1, 3))]
             return {"name": name, "firstAvailable": subs}
-        wish = self._wish()
+        request = self._exact_request()
         if self.has("admin", 0.5):
-            wish["adminAccess"] = self.chance.random() < 0.8
-        return {"name": name, "exactly": wish}
+            request["adminAccess"] = self.chance.random() < 0.8
+        return {"name": name, "exactly": request}
 
-    def _wish(self) -> Json:
+    def _exact_request(self) -> Json:
         chance = self.chance
-        wish: Json = {"deviceClassName": chance.choices(("any", "gpu", "small", "lost"), (700, 200, 98, 2))[0]}
+        request: Json = {
+            "deviceClassName": chance.choices(("any", "gpu", "small", "lost"), (700, 200, 98, 2))[0]
+        }
         if self.has("all", 0.3):
-            wish["allocationMode"] = "All"
+            request["allocationMode"] = "All"
         else:
-            wish.update(allocationMode="ExactCount", count=chance.choice((1, 1, 1, 2, 2, 3)))
+            request.update(allocationMode="ExactCount", count=chance.choice((1, 1, 1, 2, 2, 3)))
         if chance.random() < 0.4:
-            wish["selectors"] = [
+            request["selectors"] = [
                 {"cel": {"expression": self._expression()}} for _ in range(chance.choice((1, 1, 1, 2)))
             ]
         if self.has("taints", 0.6):
-            wish["tolerations"] = [self._toleration() for _ in range(chance.randint(1, 2))]
+            request["tolerations"] = [self._toleration() for _ in range(chance.randint(1, 2))]
         if self.has("capacity", 0.5) or self.has("shares", 0.7):
             names = chance.sample(("memory", "bandwidth", "gpu.example.com/slots"), chance.choice((0, 1, 1, 2)))
-            wish["capacity"] = {"requests": {each: chance.choice(_AMOUNTS) for each in names}}
+            request["capacity"] = {"requests": {each: chance.choice(_AMOUNTS) for each in names}}
         if self.has("derived", 0.6):
-            wish["derivedAttributes"] = [self._derived()]
-        return wish
+            request["derivedAttributes"] = [self._derived()]
+        return request
 
     def _derived(self) -> Json:
         expression = self.chance.choice((
@@ -453,7 +455,7 @@ def _zone(zone: str, chance: Random) -> Json:
 
 
 def random_mig_node(seed: int) -> Json:
-    """A node of A100s with every placement of every MIG profile, partly used, and a pod that wants some."""
+    """Return a partly used node of A100s with every placement of every MIG profile, and a pod for it."""
     chance = Random(seed)
     gpus = chance.randint(1, 4)
     slices = a100_slices(NODE, gpus)
@@ -475,7 +477,7 @@ def random_mig_node(seed: int) -> Json:
 
 
 def random_rollout(seed: int) -> Json:
-    """Pools of which several generations are published, on two nodes, and a pod that asks for little else."""
+    """Return pools with several published generations, on two nodes, and a pod."""
     chance = Random(seed)
     gates = {**GATES, "DRADeviceCompatibilityGroups": chance.random() < 0.6}
     gates["DRAPartitionableDevices"] = gates["DRADeviceCompatibilityGroups"] or chance.random() < 0.8
@@ -486,13 +488,13 @@ def random_rollout(seed: int) -> Json:
     world.flavors = ["generations", *sometimes]
     slices = [each for number in range(chance.choice((1, 1, 2))) for each in world.pool(number)]
     chance.shuffle(slices)
-    wish: Json = {
+    request: Json = {
         "deviceClassName": "any",
         "allocationMode": chance.choice(("All", "ExactCount", "ExactCount")),
     }
-    if wish["allocationMode"] == "ExactCount":
-        wish["count"] = chance.choice((1, 1, 2, 3))
-    devices = {"requests": [{"name": "r", "exactly": wish}]}
+    if request["allocationMode"] == "ExactCount":
+        request["count"] = chance.choice((1, 1, 2, 3))
+    devices = {"requests": [{"name": "r", "exactly": request}]}
     return {
         "gates": gates,
         "node": {"metadata": {"name": NODE, "labels": {}}, "status": {"declaredFeatures": []}},
@@ -505,14 +507,35 @@ def random_rollout(seed: int) -> Json:
     }
 
 
+def random_plain_world(seed: int) -> Json:
+    """Return usable pools without shared devices, partly used, and no claims."""
+    chance = Random(seed)
+    world = _World(chance, {**GATES, **dict.fromkeys(OFF, chance.random() < 0.8)})
+    flavors = ("taints", "binding", "lists", "counters", "groups", "selectors of nodes", "mixed slices")
+    world.flavors = chance.sample(flavors, chance.randint(1, 5))
+    slices = [each for number in range(chance.choice((1, 2, 3))) for each in world.pool(number)]
+    return {
+        "gates": world.gates,
+        "node": {"metadata": {"name": NODE, "labels": {"zone": "a"}}, "status": {"declaredFeatures": []}},
+        "slices": slices,
+        "classes": [],
+        "held": world.held(slices),
+        "claims": [],
+    }
+
+
 def _mig_claim(chance: Random, name: str) -> Json:
     requests = []
     for number in range(chance.randint(1, 4)):
         profile = chance.choices(("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"), (50, 25, 15, 5, 5))[0]
         expression = f"device.attributes['gpu.nvidia.com'].?profile.orValue('') == '{profile}'"
-        wish = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": chance.choice((1, 1, 1, 2))}
+        request = {
+            "deviceClassName": "any",
+            "allocationMode": "ExactCount",
+            "count": chance.choice((1, 1, 1, 2)),
+        }
         selectors = [{"cel": {"expression": expression}}] if chance.random() < 0.9 else []
-        requests.append({"name": f"r{number}", "exactly": {**wish, "selectors": selectors}})
+        requests.append({"name": f"r{number}", "exactly": {**request, "selectors": selectors}})
     devices: Json = {"requests": requests}
     if chance.random() < 0.4:
         devices["constraints"] = [{"matchAttribute": "gpu.nvidia.com/parentUUID"}]

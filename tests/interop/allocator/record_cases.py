@@ -1,6 +1,6 @@
-"""Asks Kubernetes' allocator for the answers that the tests without Go compare with.
+"""Record the answers of Kubernetes' allocator, with which tests without Go compare.
 
-`python -m tests.interop.allocator.record_cases` writes `tests/conformance/allocator_answers.json`. Run it when
+`python -m tests.interop.allocator.record_cases` writes `tests/conformance/allocator/answers.json`. Run it when
 `random_worlds` changes.
 """
 
@@ -12,16 +12,16 @@ from typing import Any, Final
 from tests.interop.allocator.random_worlds import random_rollout, random_world
 from tests.interop.oracle import ask, build
 
-TARGET: Final = Path(__file__).parents[2] / "conformance/allocator_answers.json"
+TARGET: Final = Path(__file__).parents[2] / "conformance/allocator/answers.json"
 SEED: Final = 20_261_121
 COUNT: Final = 250
 ROLLOUTS: Final = 80
 _LARGEST: Final = 5_000
-"""Characters of a question; small ones tell as much and are easier to read."""
+"""Characters of a question; small ones are as good and easier to read."""
 
 
 def _steady(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer without what is random in it."""
+    """Return the answer without its random values."""
     for allocation in answer.get("allocations", ()):
         for result in allocation["devices"]["results"]:
             if "shareID" in result:
@@ -30,7 +30,7 @@ def _steady(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Writes the file: a case a line."""
+    """Write the file, one case in a line."""
     questions = [random_world(SEED + number) for number in range(COUNT)]
     questions += [random_rollout(SEED + number) for number in range(ROLLOUTS)]
     questions = [question for question in questions if len(json.dumps(question)) < _LARGEST]

@@ -1,4 +1,4 @@
-"""The Go library that container runtimes read CDI specs with takes what we write, and makes the same of it."""
+"""The Go library of container runtimes accepts our CDI specs, and applies them as our code does."""
 
 import copy
 import json
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dradriver.cluster.runtime.base import ContainerSpec
 from dradriver.cluster.runtime.cdi_apply import apply_edits
-from dradriver.cluster.runtime.cdi_specs import edits_for
-from dradriver.cluster.runtime.oci import oci_config
+from dradriver.cluster.runtime.cdi_specs import find_edits
+from dradriver.cluster.runtime.oci import build_oci_config
 from dradriver.model.cdi import (
     CdiDevice,
     CdiSpec,
@@ -27,7 +27,7 @@ from dradriver.model.cdi import (
     minimum_version,
 )
 from dradriver.model.resource.device import Attribute
-from dradriver.node.files.cdi import CdiDirectory, CdiNames, claim_spec, spec_text
+from dradriver.node.files.cdi import CdiDirectory, CdiNames, build_spec, encode_spec
 from dradriver.node.files.metadata import MetadataDirectory
 from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 
@@ -53,7 +53,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def container() -> dict[str, Any]:
-    """A container's configuration before CDI, with a variable and a mount that edits may replace."""
+    """Return a container's configuration before CDI, with a variable and a mount that edits may replace."""
     spec = ContainerSpec(
         id="x",
         owner="o",
@@ -63,7 +63,7 @@ def container() -> dict[str, Any]:
         hostname="pod",
         env={"SET": "pod"},
     )
-    return oci_config(spec)
+    return build_oci_config(spec)
 
 
 def run(reader: Path, folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
@@ -71,23 +71,25 @@ def run(reader: Path, folder: Path, *names: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, input=json.dumps(container()), capture_output=True, text=True, check=False)
 
 
-def tidy(value: Any) -> Any:
-    """Without empty fields: Go leaves them out."""
+def without_empty(value: Any) -> Any:
+    """Return the value without empty fields: Go omits them."""
     if isinstance(value, dict):
-        return {key: found for key, item in value.items() if (found := tidy(item)) not in (None, [], {})}
-    return [tidy(item) for item in value] if isinstance(value, list) else value
+        return {
+            key: found for key, item in value.items() if (found := without_empty(item)) not in (None, [], {})
+        }
+    return [without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def by_go(reader: Path, folder: Path, *names: str) -> Any:
     done = run(reader, folder, *names)
     assert done.returncode == 0, done.stderr
-    return tidy(json.loads(done.stdout))
+    return without_empty(json.loads(done.stdout))
 
 
 def by_us(folder: Path, *names: str) -> Any:
     config = copy.deepcopy(container())
-    apply_edits(config, edits_for(folder, names))
-    return tidy(config)
+    apply_edits(config, find_edits(folder, names))
+    return without_empty(config)
 
 
 def record(uid: str, *edits: ContainerEdits) -> ClaimRecord:
@@ -103,10 +105,10 @@ def record(uid: str, *edits: ContainerEdits) -> ClaimRecord:
     )
 
 
-def written(folder: Path, spec: CdiSpec | None) -> list[str]:
-    """Writes a spec as the node side does; the IDs of its devices."""
+def write_spec(folder: Path, spec: CdiSpec | None) -> list[str]:
+    """Write a spec as the node side does; return the IDs of its devices."""
     assert spec is not None
-    CdiDirectory(folder, NAMES).write(LETTER, spec_text(spec))
+    CdiDirectory(folder, NAMES).write(LETTER, encode_spec(spec))
     return [f"{spec.kind}={device.name}" for device in spec.devices]
 
 
@@ -139,18 +141,18 @@ def test_a_spec_is_accepted_at_its_version_and_gives_the_same_container(
     reader: Path, tmp_path: Path, feature: str
 ) -> None:
     uid, edits, version = FEATURES[feature]
-    spec = claim_spec(NAMES, record(uid, edits, PLAIN), {})
+    spec = build_spec(NAMES, record(uid, edits, PLAIN), {})
     assert spec is not None
     assert spec.cdi_version == version
-    ids = written(tmp_path, spec)
+    ids = write_spec(tmp_path, spec)
     assert by_go(reader, tmp_path, *ids) == by_us(tmp_path, *ids)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_no_lower_version_would_do(reader: Path, tmp_path: Path, feature: str) -> None:
+def test_no_lower_version_is_accepted(reader: Path, tmp_path: Path, feature: str) -> None:
     uid, edits, version = FEATURES[feature]
-    spec = claim_spec(NAMES, record(uid, edits), {})
-    written(tmp_path, spec)
+    spec = build_spec(NAMES, record(uid, edits), {})
+    write_spec(tmp_path, spec)
     [path] = tmp_path.iterdir()
     lower = VERSIONS[VERSIONS.index(version) - 1]
     path.write_text(path.read_text().replace(f'"{version}"', f'"{lower}"'))
@@ -162,7 +164,7 @@ def test_no_lower_version_would_do(reader: Path, tmp_path: Path, feature: str) -
 def test_a_class_with_a_dot_needs_its_version(reader: Path, tmp_path: Path) -> None:
     spec = CdiSpec(kind="example.com/a.b", devices=[CdiDevice("one", PLAIN)]).at_minimum_version()
     assert minimum_version(spec) == "0.6.0"
-    ids = written(tmp_path, spec)
+    ids = write_spec(tmp_path, spec)
     assert by_go(reader, tmp_path, *ids) == by_us(tmp_path, *ids)
 
 
@@ -177,10 +179,10 @@ def test_device_metadata_is_mounted(reader: Path, tmp_path: Path) -> None:
         answers=[RecordedAnswer(edits=PLAIN, metadata=attributes)],
     )
     metadata = MetadataDirectory(tmp_path / "metadata", "gpu.example.com")
-    texts = metadata.texts(claim)
+    texts = metadata.compute_contents(claim)
     metadata.write(claim.uid, texts)
     folder = tmp_path / "cdi"
-    ids = written(folder, claim_spec(NAMES, claim, metadata.mounts(claim, texts)))
+    ids = write_spec(folder, build_spec(NAMES, claim, metadata.mounts(claim, texts)))
     assert len(ids) == 2
     config = by_go(reader, folder, *ids)
     assert config == by_us(folder, *ids)
@@ -191,7 +193,7 @@ def test_device_metadata_is_mounted(reader: Path, tmp_path: Path) -> None:
 def test_edits_of_the_spec_are_applied_once_and_first(reader: Path, tmp_path: Path) -> None:
     devices = [CdiDevice(name, ContainerEdits(env={"WHICH": name})) for name in ("one", "two")]
     spec = CdiSpec(kind=NAMES.kind, devices=devices, container_edits=PLAIN).at_minimum_version()
-    one, two = written(tmp_path, spec)
+    one, two = write_spec(tmp_path, spec)
     assert by_go(reader, tmp_path, two, one) == by_us(tmp_path, two, one)
 
 
@@ -248,17 +250,17 @@ EDITS = st.builds(
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=st.lists(EDITS, min_size=1, max_size=3), uid=st.sampled_from([LETTER, DIGIT]))
-def test_whatever_our_rules_allow_is_accepted_and_means_the_same(
+def test_our_rules_accept_and_reject_the_same_specs(
     reader: Path, tmp_path: Path, edits: list[ContainerEdits], uid: str
 ) -> None:
-    """And what they refuse, Go refuses too."""
+    """The effect of an accepted spec is the same too."""
     devices = [
         CdiDevice(f"{uid}-{index}", each) for index, each in enumerate(edits) if each != ContainerEdits()
     ]
     if not devices:
         return
     spec = CdiSpec(kind=NAMES.kind, devices=devices).at_minimum_version()
-    ids = written(tmp_path, spec)
+    ids = write_spec(tmp_path, spec)
     if list(cdi_problems(spec)):
         assert run(reader, tmp_path).returncode == 1
     else:

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - one production of the grammar a line reads best
-"""Random selectors and devices: mostly well typed, with a share of what is not."""
+"""Random selectors and devices: most are well typed."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -14,7 +14,7 @@ ATTRIBUTES: Final = ("model", "count", "flag", "ver", "names", "ints", "vers", "
 
 
 def random_device(random: Random) -> JsonDevice:
-    """A device with some of the attributes that expressions ask for, each of any kind now and then."""
+    """Return a device with some of the attributes that expressions use, each sometimes of another kind."""
     attributes: dict[str, Any] = {}
     for name in ATTRIBUTES[:-1]:
         if random.random() < 0.8:
@@ -54,12 +54,12 @@ _VALUES: Final[Mapping[str, Callable[[Random], dict[str, Any]]]] = {
 
 
 def random_expression(random: Random, depth: int = 4) -> str:
-    """A selector of at most about `depth` levels."""
+    """Return a selector of about `depth` levels at most."""
     return _Writer(random).truth(depth)
 
 
 class _Writer:
-    """Writes expressions of a wanted type; now and then of another."""
+    """Write expressions of a wanted type, and sometimes of another one."""
 
     def __init__(self, random: Random) -> None:
         self.random = random

@@ -1,4 +1,4 @@
-"""Asks Kubernetes again for every recorded case: `python -m tests.interop.cel.record_cases`.
+"""Record Kubernetes' verdicts of every case again: `python -m tests.interop.cel.record_cases`.
 
 To add a case, add its expression to `written.json` and run this.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.conformance.cel_support import CASES, load
+from tests.conformance.cel.cases import CASES, load
 from tests.interop.cel.random_expressions import random_device, random_expression
 from tests.interop.oracle import ask, build
 
@@ -19,7 +19,7 @@ RANDOM_CASES = 600
 
 
 def _answered(program: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each question with its verdict, and with its cost where that does not depend on the order of a Go map."""
+    """Return each question with its verdict, and its cost if that does not depend on the order of a Go map."""
     rounds = [ask(program, questions) for _ in range(5)]
     cases = []
     for question, *answers in zip(questions, *rounds, strict=True):
@@ -42,7 +42,7 @@ def _write(name: str, content: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Writes both files of recorded cases."""
+    """Write both files of recorded cases."""
     with tempfile.TemporaryDirectory() as folder:
         program = build(Path(__file__).parent, Path(folder))
         written = load("written.json")

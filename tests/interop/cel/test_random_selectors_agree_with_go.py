@@ -1,4 +1,4 @@
-"""Kubernetes' evaluator and ours, side by side on random selectors and devices."""
+"""Kubernetes' evaluator and ours, compared on random selectors and devices."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from random import Random, SystemRandom
 
 import pytest
 
-from tests.conformance.cel_support import selector_device, verdict
+from tests.conformance.cel.cases import selector_device, verdict
 from tests.interop.cel.random_expressions import random_device, random_expression
 from tests.interop.oracle import GO, ask, build
 

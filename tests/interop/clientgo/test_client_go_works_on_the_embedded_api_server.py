@@ -1,4 +1,4 @@
-"""What programs on client-go rely on holds on the embedded API server: one test a check of the program."""
+"""Behavior that programs on client-go rely on, on the embedded API server: one test for each check."""
 
 import asyncio
 import functools
@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.skipif(GO is None, reason="Go is not installed"), pyte
 
 
 @functools.cache
-def built() -> Path:
-    """The program, in the build folder that git ignores; Go builds only what changed."""
+def build() -> Path:
+    """Build the program in the build folder that git ignores; Go builds only changes."""
     assert GO is not None
     target = HERE.parents[2] / "build" / "interop" / "clientgo"
     command = [GO, "build", "-o", str(target), "."]
@@ -36,16 +36,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "name" not in metafunc.fixturenames:
         return
     names: list[str] = []
-    # Building takes a minute: only when the tests are going to run.
+    # A build takes a minute, so it runs only with the tests.
     if GO is not None and "interop" in (metafunc.config.option.markexpr or ""):
-        done = subprocess.run([built(), "-list"], check=True, capture_output=True, text=True)
+        done = subprocess.run([build(), "-list"], check=True, capture_output=True, text=True)
         names = done.stdout.split()
     metafunc.parametrize("name", names or ["each"])
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An embedded API server with a short memory, in a thread of its own."""
+    """Start an embedded API server with a short watch history in its own thread; return the kubeconfig."""
     folder = tmp_path_factory.mktemp("server")
     path, started, stopped = folder / "kubeconfig", threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
@@ -68,6 +68,6 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_it_holds(kubeconfig: Path, name: str) -> None:
-    command = [str(built()), "-kubeconfig", str(kubeconfig), "-history", str(HISTORY), name]
+    command = [str(build()), "-kubeconfig", str(kubeconfig), "-history", str(HISTORY), name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == f"ok {name}\n", done.stdout + done.stderr

@@ -72,16 +72,20 @@ def test_the_decoder_understands_every_field_and_expects_the_file_where_it_is_mo
 ) -> None:
     claim = record(pod_claim)
     directory = MetadataDirectory(tmp_path, DRIVER)
-    texts = directory.texts(claim)
+    texts = directory.compute_contents(claim)
     directory.write(claim.uid, texts)
     ((request, edits),) = directory.mounts(claim, texts).items()
     (mount,) = edits.mounts
-    (told,) = read(reader, Path(mount.host_path))
+    (metadata,) = read(reader, Path(mount.host_path))
     assert request == "nic"
-    assert mount.container_path == told["TemplatePath" if pod_claim else "ClaimPath"]
-    assert (told["Version"], told["Name"], told["Namespace"]) == ("v1beta1", "claim-abcde", "default")
-    assert (told["UID"], told["Generation"], told["PodClaimName"]) == (claim.uid, 1, pod_claim)
-    (asked,) = told["Requests"]
+    assert mount.container_path == metadata["TemplatePath" if pod_claim else "ClaimPath"]
+    assert (metadata["Version"], metadata["Name"], metadata["Namespace"]) == (
+        "v1beta1",
+        "claim-abcde",
+        "default",
+    )
+    assert (metadata["UID"], metadata["Generation"], metadata["PodClaimName"]) == (claim.uid, 1, pod_claim)
+    (asked,) = metadata["Requests"]
     first, second = asked["Devices"]
     assert (first["Driver"], first["Pool"], first["Name"]) == (DRIVER, "node-1", "nic-0")
     assert first["Attributes"]["model"] == {"string": "fast <&> small"}
@@ -92,10 +96,10 @@ def test_the_decoder_understands_every_field_and_expects_the_file_where_it_is_mo
 
 def test_a_reader_that_knows_only_the_older_version_finds_it(reader: Path, tmp_path: Path) -> None:
     directory = MetadataDirectory(tmp_path, DRIVER)
-    directory.write(record().uid, directory.texts(record()))
+    directory.write(record().uid, directory.compute_contents(record()))
     (path,) = tmp_path.glob("*/nic.json")
     newest, older = path.read_text().splitlines()
     path.write_text(newest.replace("v1beta1", "v9") + "\n" + older)
-    (told,) = read(reader, path)
-    assert told["Version"] == "v1alpha1"
-    assert len(told["Requests"][0]["Devices"]) == 2
+    (metadata,) = read(reader, path)
+    assert metadata["Version"] == "v1alpha1"
+    assert len(metadata["Requests"][0]["Devices"]) == 2

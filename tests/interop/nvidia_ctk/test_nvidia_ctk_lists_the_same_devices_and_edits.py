@@ -1,4 +1,4 @@
-"""NVIDIA's own tool, run against the same library and the same files, makes of a node what we make of it."""
+"""NVIDIA's own tool, with the same library and files, lists the same devices and edits of a node."""
 
 import os
 import subprocess
@@ -12,12 +12,12 @@ import yaml
 
 import dradriver as dra
 from dradriver_gpu_mig.card import Gpu, MigDevice, Placement, System
-from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.container import GpuContainers
 from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION, build_shim
-from tests.drivers.gpu_mig.shim.hand import Hand, environment
+from tests.drivers.gpu_mig.shim.controls import ShimControls, environment
 from tests.drivers.gpu_mig.shim.node import NodeFiles
-from tests.e2e import programs
+from tests.e2e.bed import programs
 
 pytestmark = [
     pytest.mark.skipif(bool(programs.missing("nvidia-ctk")), reason=programs.missing("nvidia-ctk") or "-"),
@@ -29,13 +29,13 @@ pytestmark = [
 ]
 
 HOOK = Path("/usr/bin/nvidia-cdi-hook")
-# nvidia-ctk takes the minors of instances from /proc, whatever roots it is given.
+# nvidia-ctk reads the minors of instances from /proc, regardless of its root options.
 IN_ITS_OWN_PROC = 'mount -t tmpfs none /proc/driver && cp -r "$0/proc/driver/." /proc/driver/ && exec "$@"'
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
-    """Three GPUs: one with two MIG devices, one with a half-made instance, one undivided."""
+    """Return a node with three GPUs: with two MIG devices, with an incomplete instance, and undivided."""
     node = NodeFiles(tmp_path_factory.mktemp("node"), gpus=3)
     node.add_device_nodes()
     node.add_libraries()
@@ -44,13 +44,13 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
 
 
 @pytest.fixture(scope="module")
-def hardware(node: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterable[NvmlHardware]:
+def hardware(node: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterable[NvmlGpus]:
     state = tmp_path_factory.mktemp("state") / "cards"
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(state, ["a100-40", "a100-80", "h100-80"]).items():
             patch.setenv(name, value)
         library = node.root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
-        hardware = NvmlHardware(library)
+        hardware = NvmlGpus(library)
         hardware.open()
         one, other, whole = hardware.gpus()
         for profile, place in ((9, Placement(4, 4)), (19, Placement(2, 1))):
@@ -58,14 +58,14 @@ def hardware(node: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> Itera
             hardware.create_compute_instance(one.uuid, made.id)
         hardware.create_gpu_instance(other.uuid, 14, Placement(0, 2))
         hardware.set_mig_mode(whole.uuid, enabled=False)
-        Hand(library).reset(2)
+        ShimControls(library).reset(2)
         yield hardware
         hardware.close()
 
 
 @pytest.fixture(scope="module")
-def theirs(node: NodeFiles, hardware: NvmlHardware) -> dict[str, Any]:
-    """The spec that nvidia-ctk makes of the node."""
+def theirs(node: NodeFiles, hardware: NvmlGpus) -> dict[str, Any]:
+    """Return the spec that nvidia-ctk writes for the node."""
     command = [str(programs.program("nvidia-ctk")), "--quiet", "cdi", "generate", "--mode", "nvml"]
     roots = {"--driver-root": node.root, "--dev-root": node.root, "--nvidia-cdi-hook-path": HOOK}
     command += [str(word) for pair in roots.items() for word in pair]
@@ -87,8 +87,8 @@ def ours(node: NodeFiles) -> GpuContainers:
     return GpuContainers(replace(node.host, hook=HOOK))
 
 
-def allocatable(hardware: NvmlHardware) -> dict[str, tuple[Gpu, MigDevice | None]]:
-    """By UUID what a container can get: undivided GPUs and MIG devices."""
+def allocatable(hardware: NvmlGpus) -> dict[str, tuple[Gpu, MigDevice | None]]:
+    """Return by UUID the devices that a container can get: undivided GPUs and MIG devices."""
     found: dict[str, tuple[Gpu, MigDevice | None]] = {}
     for gpu in hardware.gpus():
         if gpu.mig is not None and gpu.mig.current:
@@ -106,15 +106,15 @@ def our_nodes(edits: dra.ContainerEdits) -> set[tuple[str, int | None, int | Non
     return {(node.path, node.major, node.minor, node.file_mode) for node in edits.device_nodes}
 
 
-def test_the_devices_are_the_same(theirs: dict[str, Any], hardware: NvmlHardware) -> None:
-    """A GPU that is divided is no device, and neither is an instance that is half made."""
+def test_the_devices_are_the_same(theirs: dict[str, Any], hardware: NvmlGpus) -> None:
+    """A GPU that is divided is no device, and neither is an incomplete instance."""
     devices = allocatable(hardware)
     assert len(devices) == 3
     assert {device["name"] for device in theirs["devices"]} == set(devices)
 
 
 def test_each_device_has_the_same_nodes(
-    theirs: dict[str, Any], ours: GpuContainers, hardware: NvmlHardware
+    theirs: dict[str, Any], ours: GpuContainers, hardware: NvmlGpus
 ) -> None:
     edits = {device["name"]: their_nodes(device["containerEdits"]) for device in theirs["devices"]}
     assert edits == {
@@ -133,7 +133,9 @@ def test_every_container_gets_the_same_nodes_and_files(theirs: dict[str, Any], o
 
 
 def test_the_hooks_that_every_toolkit_has_are_the_same(theirs: dict[str, Any], ours: GpuContainers) -> None:
-    known = {"create-symlinks", "update-ldcache"}
+    call_or_default = {"create-symlinks", "update-ldcache"}
     hooks = [(h["hookName"], h["path"], tuple(h["args"])) for h in theirs["containerEdits"]["hooks"]]
     edits = ours.common(System(DRIVER_VERSION, "13.0"))
-    assert [(h.hook_name, h.path, h.args) for h in edits.hooks] == [h for h in hooks if h[2][1] in known]
+    assert [(h.hook_name, h.path, h.args) for h in edits.hooks] == [
+        h for h in hooks if h[2][1] in call_or_default
+    ]
