@@ -1,70 +1,84 @@
-# dradriver: `make demo` shows it, `make test` proves it. Both make their own virtual environment in .venv
-# (VENV=FOLDER: elsewhere), of the Python that PYTHON=PROGRAM names.
+# `make demo` shows dradriver, `make test` tests it. Both create a virtual environment in .venv, or in VENV=FOLDER,
+# with the Python of PYTHON=PROGRAM.
 
 PYTHON ?= python3
 VENV := .venv
-# The SDK with all of its extras, and the drivers: each is a distribution of its own.
-PROJECTS := drivers/fpga drivers/gpu_mig examples/loop
+# The SDK with all extras, and the drivers. Each is a distribution.
+PROJECTS := drivers/fabric_cxl drivers/fpga drivers/gpu_mig examples/loop
 EDITABLE := --editable '.[cluster,kubeconfig]' $(PROJECTS:%=--editable ./%)
 BIN := $(VENV)/bin
-# A Python that was asked for makes a virtual environment of another one out of date.
+# With PYTHON=PROGRAM, a virtual environment of another Python is out of date.
 ifneq ($(origin PYTHON),file)
 ANOTHER := $(shell PYTHON='$(PYTHON)' sh packaging/venv.sh --is-of-another '$(VENV)' && echo another-python)
 endif
 
 .PHONY: help demo test coverage check format proto interop e2e guest faults bench soak clean
 
-help: ## this list
+help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: $(VENV)/.installed ## real devices of this machine, all the way into a container
+demo: $(VENV)/.installed ## show devices from discovery to a container
 	@$(BIN)/dradriver demo
 
-test: $(VENV)/.developer ## every test that needs neither Go, root nor a container runtime
-	$(BIN)/python -m pytest -n logical --dist worksteal
+# About half of the time of these tests is waiting, so there are three workers for two processors.
+test: $(VENV)/.developer ## run all tests that need neither Go, root nor a container runtime
+	$(BIN)/python -m pytest -n $$(expr \( $$(getconf _NPROCESSORS_ONLN) \* 3 + 1 \) / 2) --dist worksteal
 
-coverage: $(VENV)/.developer ## the same tests, and the lines that they run (a lower limit in pyproject.toml)
+coverage: $(VENV)/.developer ## run the same tests with coverage (its lower limit is in pyproject.toml)
 	$(BIN)/python -m pytest -n logical --dist worksteal --cov --cov-report=term:skip-covered
 
-check: $(VENV)/.developer ## format, lint, types, import contracts and words
+check: $(VENV)/.developer ## check format, lint, types, import contracts, words and docstrings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.repository.words
+	$(BIN)/python -m tests.repository.docstrings
 
-format: $(VENV)/.developer ## put the code into shape
+format: $(VENV)/.developer ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-interop: $(VENV)/.developer ## against programs of the Go ecosystem (skipped without Go)
+interop: $(VENV)/.developer ## test with programs of the Go ecosystem (skipped without Go)
 	$(BIN)/python -m pytest -m interop --timeout 900
 
-e2e: $(VENV)/.developer ## on a real Kubernetes (builds it once, for minutes; skipped without Go)
+e2e: $(VENV)/.developer ## test on a real Kubernetes (the first run builds it for some minutes; skipped without Go)
 	@$(BIN)/python -m tests.e2e.host
 	$(BIN)/python -m pytest -m e2e --timeout 1800
 
-guest: $(VENV)/.developer ## FPGAs on the kernel's own core, in QEMU (fetches Debian's packages once; skipped on other systems)
+guest: $(VENV)/.developer ## test FPGAs and CXL memory with Linux kernels in QEMU (the first run fetches Debian packages; skipped on other systems)
 	@$(BIN)/python -m tests.drivers.fpga.guest.packages
+	@$(BIN)/python -m tests.drivers.fabric_cxl.guest.packages
 	$(BIN)/python -m pytest -m guest tests/drivers
 
-faults: $(VENV)/.developer ## kill -9 drivers 200 times at random moments, the control plane a third as often (KILLS=n, SEED=n)
-	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults tests/drivers/gpu_mig/test_kill_minus_nine_at_any_moment.py
+faults: $(VENV)/.developer ## kill drivers KILLS=200 times at random moments, and the control plane a third as often (SEED=n)
+	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults tests/drivers/gpu_mig/instances/test_reconcile_survives_kill_at_any_moment.py \
+		tests/drivers/fabric_cxl/memory/simulator/test_memory_survives_kill_at_any_moment.py \
+		tests/drivers/fabric_cxl/node/test_memory_survives_kill_at_any_moment.py \
+		tests/drivers/fabric_cxl/emulator/test_state_of_the_emulator_survives_a_kill.py \
+		tests/unit/classic/test_kills_at_any_write.py tests/unit/conditions/releases/test_kills_at_any_write.py \
+		tests/unit/control/scheduler/binding/test_plan_writes_after_a_kill_at_any_step.py \
+		tests/properties/extender tests/properties/classic
 
-bench: $(VENV)/.developer ## figures; see benchmarks/README.md
+bench: $(VENV)/.developer ## run the benchmarks; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.allocator
+	$(BIN)/python -m benchmarks.scheduling
 	$(BIN)/python -m benchmarks.waiting
+	$(BIN)/python -m benchmarks.embedded
+	$(BIN)/python -m benchmarks.extender.throughput
+	$(BIN)/python -m benchmarks.extender.waiting
+	$(BIN)/python -m benchmarks.classic --kube-scheduler
 	$(BIN)/python -m benchmarks.uevents
 
-soak: $(VENV)/.developer ## 5,000 pods come and go on `dradriver up`; what its processes grow by (PODS=n; a quarter of an hour)
+soak: $(VENV)/.developer ## measure the memory growth of `dradriver up` over PODS=5000 pods (15 minutes)
 	$(BIN)/python -m benchmarks.soak --pods $${PODS:-5000}
 
 proto: $(VENV)/.developer ## generate dradriver/wire from proto/
 	cd proto && find kubelet -name '*.proto' | sort | sed 's|^|dradriver/wire/|' | xargs \
 		../$(BIN)/python -m grpc_tools.protoc -Idradriver/wire=. --python_out=.. --pyi_out=.. --grpc_python_out=..
 
-clean: ## remove what the other commands made
+clean: ## remove the files of the other targets
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
 .PHONY: another-python
