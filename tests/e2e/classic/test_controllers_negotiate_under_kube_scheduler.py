@@ -68,7 +68,8 @@ async def test_an_immediate_claim_of_a_controller_runs_under_the_stock_scheduler
     await site.start_plugin(FPGA)
     await site.start_controller("link", [FPGA])
     claim = await site.classic_claim("claim", label="link")
-    await site.classic_pod("pod", "claim")
+    # The claim can be used on all nodes, but only this one has the plugin.
+    await site.classic_pod("pod", "claim", nodeSelector={"kubernetes.io/hostname": site.node.name})
     await site.wait_for_phase("pod", "Running")
     uid = claim.metadata.uid
     assert site.prepared(FPGA) == {uid: [digest(make_handle(FPGA, uid))]}
