@@ -194,13 +194,11 @@ class PodWorker:
     async def _run_unless_terminating(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for the work. If the pod is deleted in the meantime, cancel the work."""
         task = asyncio.create_task(work, name=f"prepare {self.pod.ref}")
+        task.add_done_callback(lambda _: self._wake.set())
         try:
             while not task.done() and not self._terminating:
                 self._wake.clear()
-                woken = asyncio.create_task(self._wake.wait())
-                await asyncio.wait({task, woken}, return_when=asyncio.FIRST_COMPLETED)
-                woken.cancel()
-                await asyncio.gather(woken, return_exceptions=True)
+                await self._wake.wait()
         finally:
             task.cancel()
             await asyncio.wait({task})
