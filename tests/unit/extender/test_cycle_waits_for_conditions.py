@@ -16,11 +16,17 @@ from tests.unit.extender.conftest import Caller
 NODE = "node-3"
 
 
-async def begin(caller: Caller) -> tuple[Pod, asyncio.Task[None]]:
-    """Call `bind` for a pod on a node whose only device has a binding condition."""
+async def filtered_pod(caller: Caller) -> Pod:
+    """Create a pod, and filter a node whose only device has a binding condition."""
     await caller.add_node(NODE, slow_device())
     pod = await caller.pod("a")
     assert (await caller.filter(pod, [NODE])).node_names == [NODE]
+    return pod
+
+
+async def begin(caller: Caller) -> tuple[Pod, asyncio.Task[None]]:
+    """Call `bind` for a pod on a node whose only device has a binding condition, until the call waits."""
+    pod = await filtered_pod(caller)
     call = asyncio.create_task(caller.bind(pod, NODE))
     await caller.lab.until(lambda _, claims: claims["default/claim-a"].allocation is not None)
     while pod.ref not in caller.cycle._waiting_pods:
@@ -79,9 +85,9 @@ class TestShortDeadline:
         return SchedulerSettings(binding_timeout=timedelta(seconds=1), pod_backoff=(0.01, 0.02))
 
     async def test_a_condition_that_is_never_set_ends_the_call_at_the_deadline(self, caller: Caller) -> None:
-        _, call = await begin(caller)
+        pod = await filtered_pod(caller)
         with pytest.raises(BindError, match=f"device binding timeout: claim default/claim-a.*{ATTACHED}"):
-            await call
+            await caller.bind(pod, NODE)
         await caller.until_free()
 
 
