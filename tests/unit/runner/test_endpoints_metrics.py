@@ -66,7 +66,7 @@ async def test_a_claim_in_flight_and_after_the_deadline(node: Node) -> None:
     claim = node.api.add(allocated("claim", "lamp-0"))
     driver = LampDriver(node.hardware)
     driver.gate = asyncio.Event()
-    async with node.running(driver, prepare_deadline=1.5) as plugin, served(plugin) as ask:
+    async with node.running(driver, prepare_deadline=4) as plugin, served(plugin) as ask:
         calling = asyncio.create_task(prepare(plugin, claim))
         await driver.entered.wait()
         assert await ask.sample("dradriver_node_requests_inflight", operation="prepare") == 1

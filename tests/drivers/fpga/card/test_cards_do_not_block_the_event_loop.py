@@ -98,11 +98,12 @@ async def test_another_bitstream_for_a_busy_card_is_rejected(
     cards: FpgaCards, hardware: SimulatedFpgas, files: Bitstreams
 ) -> None:
     hardware.hang_next(REGION)
-    first = asyncio.create_task(cards.program(REGION, files.fitting("pac"), timeout=1.5))
+    first = asyncio.create_task(cards.program(REGION, files.fitting("pac"), timeout=LONG))
     while not (await cards.read())[0].managers[0].state.is_busy:
         pass
     with pytest.raises(BusyError):
         await cards.program(REGION, files.fitting("pac", OTHER_AFU), timeout=LONG)
+    hardware.release(REGION)
     with pytest.raises(FpgaError):
         await first
 
@@ -132,9 +133,10 @@ async def test_programming_goes_on_without_its_caller(
 async def test_leaving_does_not_wait_for_hardware(hardware: SimulatedFpgas, files: Bitstreams) -> None:
     hardware.hang_next(REGION)
     async with FpgaCards(hardware) as cards:
-        programming = asyncio.create_task(cards.program(REGION, files.fitting("pac"), timeout=2))
+        programming = asyncio.create_task(cards.program(REGION, files.fitting("pac"), timeout=LONG))
         while not (await cards.read())[0].managers[0].state.is_busy:
             pass
+    hardware.release(REGION)
     with pytest.raises(asyncio.CancelledError):
         await programming
 

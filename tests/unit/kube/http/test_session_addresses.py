@@ -18,7 +18,7 @@ UNUSED_ADDRESS = "127.0.0.2"
 async def client(server: ScriptedServer, tmp_path: Path) -> AsyncIterator[Client]:
     """Yield a client that connects to the server by name."""
     url = server.url.replace("127.0.0.1", "kubernetes.example.com")
-    async with await Client.connect(kubeconfig(tmp_path, url), timeout=1) as connected:
+    async with await Client.connect(kubeconfig(tmp_path, url), timeout=3) as connected:
         yield connected
 
 

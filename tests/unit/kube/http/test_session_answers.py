@@ -202,7 +202,7 @@ async def test_a_proxy_that_rejects_the_connection_is_reported(
     monkeypatch.setenv("https_proxy", url.replace("//", "//user:p%40ss@"))
     monkeypatch.delenv("no_proxy", raising=False)
     path = kubeconfig(tmp_path, "https://kubernetes.example.com")
-    client = await stack.enter_async_context(await Client.connect(path, timeout=1))
+    client = await stack.enter_async_context(await Client.connect(path, timeout=2))
     with pytest.raises(Unavailable, match=r"proxy .*kubernetes.example.com:443: 403 Forbidden"):
         await client.get(PODS, "p", "n", into=bytes)
     assert server.asked[0].startswith("CONNECT kubernetes.example.com:443 HTTP/1.1\r\n")
