@@ -1,7 +1,6 @@
 """Processes of `dradriver scheduler run`, and a stand-in for kube-scheduler that calls them."""
 
 import asyncio
-import os
 import random
 import socket
 import sys
@@ -22,11 +21,12 @@ from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import decode, encode
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
+from tests.seeds import choose_seed
 from tests.unit.control.world import template
 
 __all__ = ["LEASE_SECONDS", "SECONDS", "SEED", "Stage", "open_stage"]
 
-SEED: Final = int(os.environ.get("SEED", str(random.randrange(2**32))))
+SEED: Final = choose_seed()
 PROFILE: Final = "dradriver"
 LEASE_SECONDS: Final = 3
 SECONDS: Final = 40.0

@@ -6,15 +6,16 @@ environment sets the number of files (ten times as many), SEED repeats a run.
 
 import asyncio
 import os
-import random
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.seeds import choose_seed
+
 FILES = 10 * int(os.environ.get("KILLS", "6"))
-SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+SEED = choose_seed()
 LONGEST_SECONDS = 60
 
 

@@ -26,6 +26,7 @@ from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node import node_status
 from dradriver.wire import dra_v1, registration_v1
 from dradriver.wire.stubs import dra_v1_grpc, registration_v1_grpc
+from tests.seeds import choose_seed
 
 DRIVER = "folder.example.com"
 NODE = "node-1"
@@ -216,7 +217,7 @@ async def one_call(
 @pytest.mark.timeout(60 + 10 * KILLS)
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: str(seed or "random"))
 async def test_after_a_kill_every_claim_is_prepared_once_or_not_at_all(node: Node, seed: int) -> None:
-    seed = seed or random.SystemRandom().randrange(1, 2**32)
+    seed = seed or choose_seed()
     print(f"SEED={seed} KILLS={KILLS}")
     try:
         await kill_and_compare(node, seed)

@@ -22,12 +22,13 @@ from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
+from tests.seeds import choose_seed
 from tests.unit.control.extended_pods import gpu_class, plugin_node
 from tests.unit.control.extended_pods import pod as extended_pod
 from tests.unit.control.world import ATTACHED, FAILED, NOW, slow_device, template
 
 KILLS = int(os.environ.get("KILLS", "12")) // 3
-SEED = int(os.environ.get("SEED", str(random.randrange(2**32))))
+SEED = choose_seed()
 PROGRAM = Path(__file__).with_name("control_plane.py")
 SECONDS = 30
 

@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from tests.faults.fabric_cxl.fabric_cluster import run_fabric_cluster
+from tests.seeds import choose_seed
 
 KILLS: Final = int(os.environ.get("KILLS", "0"))
 KILLS_BETWEEN_QUIETS: Final = 50
@@ -34,7 +35,7 @@ async def test_after_kills_the_manager_has_the_memory_of_allocated_claims_only(
     seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "dradriver.cluster.kubelet")  # shown if the test fails
-    seed = seed or random.SystemRandom().randrange(1, 2**32)
+    seed = seed or choose_seed()
     print(f"SEED={seed} KILLS={KILLS}")
     try:
         await kill_and_compare(seed)

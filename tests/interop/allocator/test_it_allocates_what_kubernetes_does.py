@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
-from random import SystemRandom
 
 import pytest
 
@@ -14,6 +13,7 @@ from tests.interop.allocator.random_fleets import THEMES
 from tests.interop.allocator.random_questions import random_questions
 from tests.interop.allocator.random_worlds import random_mig_node, random_rollout, random_world
 from tests.interop.oracle import GO, ask, build
+from tests.seeds import choose_seed
 
 COUNT = 4000
 PARTITIONED = 150
@@ -32,8 +32,8 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_random_pods_get_the_same_devices(oracle: Path) -> None:
-    seed = int(os.environ.get("ALLOCATOR_SEED") or SystemRandom().randrange(2**32))
-    print(f"ALLOCATOR_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     questions = [random_world(seed + number) for number in range(int(os.environ.get("COUNT", COUNT)))]
     answers = ask(oracle, questions)
     verdicts = Counter(answer["verdict"] for answer in answers)
@@ -44,8 +44,8 @@ def test_random_pods_get_the_same_devices(oracle: Path) -> None:
 
 
 def test_random_pods_get_the_same_partitions(oracle: Path) -> None:
-    seed = int(os.environ.get("ALLOCATOR_SEED") or SystemRandom().randrange(2**32))
-    print(f"ALLOCATOR_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     questions = [random_mig_node(seed + number) for number in range(PARTITIONED)]
     answers = ask(oracle, questions)
     verdicts = Counter(answer["verdict"] for answer in answers)
@@ -56,8 +56,8 @@ def test_random_pods_get_the_same_partitions(oracle: Path) -> None:
 
 def test_random_pods_get_the_same_devices_while_pools_are_replaced(oracle: Path) -> None:
     """Generations, slices that reach the node, and slice counts, in all combinations."""
-    seed = int(os.environ.get("ALLOCATOR_SEED") or SystemRandom().randrange(2**32))
-    print(f"ALLOCATOR_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     questions = [random_rollout(seed + number) for number in range(ROLLOUTS)]
     answers = ask(oracle, questions)
     verdicts = Counter(answer["verdict"] for answer in answers)
@@ -68,8 +68,8 @@ def test_random_pods_get_the_same_devices_while_pools_are_replaced(oracle: Path)
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_random_pods_get_the_same_devices_of_pools_that_several_nodes_reach(oracle: Path, theme: str) -> None:
-    seed = int(os.environ.get("ALLOCATOR_SEED") or SystemRandom().randrange(2**32))
-    print(f"ALLOCATOR_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     seeds, questions = [], []
     for number in range(int(os.environ.get("FLEETS", FLEETS))):
         of_fleet = random_questions(seed + number, theme)

@@ -1,14 +1,14 @@
 """Kubernetes' evaluator and ours, compared on random selectors and devices."""
 
-import os
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 
 import pytest
 
 from tests.conformance.cel.cases import selector_device, verdict
 from tests.interop.cel.random_expressions import random_device, random_expression
 from tests.interop.oracle import GO, ask, build
+from tests.seeds import choose_seed
 
 COUNT = 4000
 
@@ -24,8 +24,8 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_random_selectors_have_the_same_verdict(oracle: Path) -> None:
-    seed = int(os.environ.get("CEL_SEED") or SystemRandom().randrange(2**32))
-    print(f"CEL_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     random = Random(seed)
     questions = [
         {

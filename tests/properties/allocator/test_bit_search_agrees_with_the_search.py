@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.slices import ResourceSlice
 from tests.interop.allocator.random_worlds import NODE, random_mig_node, random_plain_world, random_world
+from tests.seeds import choose_seed
 from tests.unit.allocator.bit_nodes import BitNode
 
 Json = dict[str, Any]
@@ -150,8 +151,8 @@ def small_search(world: World, order: Order) -> object:
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
 def test_on_random_nodes(order: Order, kind: str) -> None:
-    seed = int(os.environ.get("PLACER_SEED") or SystemRandom().randrange(2**31))
-    print(f"PLACER_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     answers: Counter[tuple[str, str]] = Counter()
     for world in worlds(seed, kind):
         decided, expected = small_search(world, order), full_search(world, order)

@@ -1,11 +1,11 @@
 """After any history of a cluster, the placer decides about single nodes as `allocate()` does.
 
-More clusters: `CLUSTERS=500 pytest ...`. `PLACER_SEED` repeats a run.
+More clusters: `CLUSTERS=500 pytest ...`. `SEED` repeats a run.
 """
 
 import os
 from collections.abc import Mapping
-from random import Random, SystemRandom
+from random import Random
 
 import pytest
 
@@ -16,6 +16,7 @@ from dradriver.allocator.supply.order import Preference
 from dradriver.model.resource.claim import Allocation, ResourceClaim
 from tests.properties.allocator.clusters import Cluster
 from tests.properties.allocator.random_clusters import MAKERS, make_cluster
+from tests.seeds import choose_seed
 
 CLUSTERS = int(os.environ.get("CLUSTERS", "1"))
 EVENTS = 10
@@ -55,8 +56,8 @@ def answers(cluster: Cluster, pod: list[ResourceClaim]) -> Answers:
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
 def test_each_node_and_the_preferred_node(order: Order, kind: str) -> None:
-    seed = int(os.environ.get("PLACER_SEED") or SystemRandom().randrange(2**31))
-    print(f"PLACER_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     for number in range(CLUSTERS):
         compare(make_cluster(seed + number, order, kind), Random(seed + number))
 

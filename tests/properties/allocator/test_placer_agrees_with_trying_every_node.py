@@ -1,6 +1,6 @@
 """After any history of a cluster, the placer places a pod as trying every node would.
 
-More clusters, of some kinds only: `CLUSTERS=2000 KIND=superpods,racks pytest ...`. `PLACER_SEED` repeats a run.
+More clusters, of some kinds only: `CLUSTERS=2000 KIND=superpods,racks pytest ...`. `SEED` repeats a run.
 Several runs at once need no coordination, because each takes its own seed.
 """
 
@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from importlib import import_module
-from random import SystemRandom
 from typing import Final
 
 import pytest
@@ -18,6 +17,7 @@ from dradriver.allocator.placement import NoNodeFits, Placement, Placer
 from dradriver.model.resource.claim import ResourceClaim
 from tests.properties.allocator.clusters import Cluster, by_brute_force
 from tests.properties.allocator.random_clusters import MAKERS, make_cluster
+from tests.seeds import choose_seed
 
 CLUSTERS = int(os.environ.get("CLUSTERS", "2"))
 KINDS = [kind for kind in MAKERS if kind in os.environ.get("KIND", ",".join(MAKERS)).split(",")]
@@ -72,8 +72,8 @@ def test_after_any_events_without_caches(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
 def test_after_any_events(order: Order, kind: str) -> None:
-    seed = int(os.environ.get("PLACER_SEED") or SystemRandom().randrange(2**31))
-    print(f"PLACER_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     answers: Counter[str] = Counter()
     for number in range(CLUSTERS):
         answers.update(compare(seed + number, order, kind))

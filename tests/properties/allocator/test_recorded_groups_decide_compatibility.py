@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from dradriver.model.resource.claim import (
 )
 from dradriver.model.resource.recorded_groups import record_groups_in_config
 from dradriver.model.resource.slices import ResourceSlice
+from tests.seeds import choose_seed
 from tests.unit.allocator.worlds import CLASSES, DRIVER, NODE, claim, devices, request, slice_, try_on
 
 SETS = ("gpu-0", "gpu-1")
@@ -112,8 +113,8 @@ def is_allocated(
 
 @pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
 def test_recorded_groups_decide_compatibility(order: Order) -> None:
-    seed = int(os.environ.get("GROUPS_SEED") or SystemRandom().randrange(2**31))
-    print(f"GROUPS_SEED={seed}")
+    seed = choose_seed()
+    print(f"SEED={seed}")
     answers: Counter[bool] = Counter()
     for number in range(int(os.environ.get("GROUPS", "80"))):
         chance = Random(seed + number)

@@ -20,10 +20,11 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from tests.conformance.apiserver.suite import APPLY, JSON_PATCH, MERGE, STRATEGIC
+from tests.seeds import choose_seed
 from tests.unit.cluster.apiserver.raw_requests import JSON, Raw, RawClient
 
 COUNT = int(os.environ.get("HOSTILE_REQUESTS", "200"))
-SEED = int(os.environ.get("SEED", str(random.randrange(2**32))))
+SEED = choose_seed()
 
 CORE, DRA = "/api/v1", "/apis/resource.k8s.io/v1"
 DEFAULT = f"{CORE}/namespaces/default"

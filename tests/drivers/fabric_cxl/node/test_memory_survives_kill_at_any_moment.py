@@ -4,15 +4,16 @@ KILLS in the environment says how many rounds (default 4), SEED repeats a run.
 """
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.seeds import choose_seed
+
 ROUNDS = int(os.environ.get("KILLS", "4"))
-SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+SEED = choose_seed()
 
 
 @pytest.mark.timeout(60 + 3 * ROUNDS)

@@ -4,7 +4,6 @@ KILLS in the environment says how many rounds (default 5), SEED repeats a run.
 """
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.gpu_mig.shim.controls import environment
+from tests.seeds import choose_seed
 
 ROUNDS = int(os.environ.get("KILLS", "5"))
-SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+SEED = choose_seed()
 
 
 def after_every_kill_all_agree(folder: Path, *library: str) -> None:
