@@ -106,6 +106,7 @@ class BindingController:
             *(driver, client, self._claims),
             calls=calls,
             locks=self._attacher.locks,
+            quarantine=quarantine,
             reports=reports,
             releases=self._releases,
         )
@@ -113,7 +114,7 @@ class BindingController:
         self._attaching = ObjectTasks("claim", self._claims.items.get, self._needs_attach, self._attach_step)
         self._detaching = ObjectTasks("claim", self._claims.items.get, self._needs_detach, self._detach_step)
         self._failing = ObjectTasks("claim", self._claims.items.get, self._needs_decision, self._fail_step)
-        self._hardware_checked = False
+        self._serving = False
         self._claims.subscribe(self._changed)
 
     async def run(self) -> None:
@@ -121,18 +122,19 @@ class BindingController:
         async with self._claims:
             try:
                 await self._claims.wait_synced()
-                await self._orphans.detach()
-                self._hardware_checked = True
-                self.serve_all()
-                await self._orphans.keep_detaching()
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._orphans.keep_detaching(), name="orphans")
+                    await self._orphans.wait_checked()
+                    self._serving = True
+                    self.serve_all()
             finally:
-                self._hardware_checked = False  # no new work begins
+                self._serving = False  # no new work begins
                 await asyncio.gather(self._attaching.end(), self._detaching.end(), self._failing.end())
                 await self._attacher.end()
 
     def serve_all(self) -> None:
         """Look at all claims again, because `discover()` returned other conditions of devices."""
-        if self._hardware_checked:
+        if self._serving:
             for ref in list(self._claims.items):
                 self._serve(ref)
 
@@ -147,7 +149,7 @@ class BindingController:
         claim = new or old
         if claim is None:
             return
-        if self._hardware_checked:
+        if self._serving:
             self._serve(claim.ref)
         if before - after:  # others may wait for a device that this one released
             self._attaching.wake_all()

@@ -75,11 +75,19 @@ class Quarantine:
         """Return the pools with a taint on each bad device."""
         return self._bad.add_taints(pools)
 
-    async def add(self, pool: str, device: str, reason: FailureReason) -> None:
-        """Taint the device; returns when only claims that tolerate the taint can get it."""
+    def taint(self, pool: str, device: str, reason: FailureReason) -> None:
+        """Taint the device; returns before the taint is published.
+
+        A caller that holds the lock of a device must use this: while the API server rejects slices, `add` does
+        not return.
+        """
         self._bad.add(pool, device, reason)
         self._changed.set()
         self._publish_again()
+
+    async def add(self, pool: str, device: str, reason: FailureReason) -> None:
+        """Taint the device; returns when only claims that tolerate the taint can get it."""
+        self.taint(pool, device, reason)
         backoff = Backoff(*_RETRY_SECONDS)
         while True:
             try:

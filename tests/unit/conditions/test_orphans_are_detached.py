@@ -1,18 +1,22 @@
 """Attachments of the hardware to which no claim refers are detached, at the start and later."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
+from dradriver.conditions.orphans import OrphanCheck
 from dradriver.driver import Attachment
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, PODS, Client
 from dradriver.kube.client import Listing
 from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import Device
 from dradriver.runner.binding import BindingProcess
 from dradriver.testing import builders
-from tests.unit.conditions.fabric import POOL, FabricDriver, Hardware, Lab
+from tests.unit.conditions.fabric import POOL, FabricDriver, Hardware, Lab, gpu
 
 GONE = ("uid-of-a-deleted-claim", "node-2")
 
@@ -29,8 +33,8 @@ class Recording(FabricDriver):
 
     check_attachments_seconds = 0.01
 
-    def __init__(self, hardware: Hardware) -> None:
-        super().__init__(hardware)
+    def __init__(self, hardware: Hardware, devices: Sequence[Device] = (gpu("gpu-0"), gpu("gpu-1"))) -> None:
+        super().__init__(hardware, devices)
         self.asked = 0
         self.errors: list[Exception] = []
         self.detached: set[str] = set()
@@ -175,3 +179,78 @@ async def test_nothing_is_detached_while_a_claim_cannot_be_read(lab: Lab, hardwa
         assert not driver.detached
         unreadable.clear()
         await driver.until(lambda: "gpu-1" in driver.detached)
+
+
+class Latched(Recording):
+    """`detach` fails for gpu-0 until `works` is set."""
+
+    works = False
+
+    async def detach(self, attachment: Attachment) -> None:
+        if attachment.device == "gpu-0" and not self.works:
+            raise RuntimeError("the latch is stuck")
+        await super().detach(attachment)
+
+
+async def test_an_orphan_that_cannot_be_detached_delays_no_other_device(lab: Lab, hardware: Hardware) -> None:
+    hardware.attached |= {"gpu-0": GONE, "gpu-1": GONE}
+    driver = Latched(hardware)
+    async with lab.scheduler(), lab.driver(driver):
+        await driver.until(lambda: "gpu-1" in driver.detached)
+        await lab.until(lambda *_: lab.tainted() == {"gpu-0"})
+        await lab.pod()
+        assert await lab.bound() == "gpu-1"
+        assert hardware.attached["gpu-0"] == GONE
+        driver.works = True
+        await lab.until(lambda *_: not lab.tainted())
+    assert "gpu-0" not in hardware.attached
+
+
+async def test_a_device_is_not_attached_before_its_orphan_is_detached(lab: Lab, hardware: Hardware) -> None:
+    """The claim was allocated before the process started. Another attach would be an assertion error."""
+    driver = Latched(hardware, [gpu("gpu-0")])
+    async with lab.scheduler():
+        async with lab.driver(driver):
+            await lab.until(lambda *_: "gpu-0" in lab.devices())
+        await lab.pod()
+        await lab.waits()
+        hardware.attached["gpu-0"] = GONE
+        async with lab.driver(driver):
+            await lab.until(lambda *_: lab.tainted() == {"gpu-0"})
+            await driver.is_asked()
+            assert ("attach", "gpu-0") not in hardware.log
+            driver.works = True
+            assert await lab.bound() == "gpu-0"
+    assert hardware.attached == {"gpu-0": (lab.claim().metadata.uid, "node-1")}
+
+
+async def test_pods_get_an_answer_while_the_hardware_lists_nothing(
+    lab: Lab, hardware: Hardware, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fabric manager is down: `attach` fails, and the pod's claim has the reason."""
+    monkeypatch.setattr(OrphanCheck, "first_check_seconds", 0.01)
+
+    class Down(Recording):
+        async def attachments(self) -> list[Attachment]:
+            raise RuntimeError("no session")
+
+    reasons: set[str] = set()
+    lab.seen.claims.subscribe(
+        lambda _kind, _old, new: reasons.update(
+            each.reason for entry in (new.status.devices if new else []) for each in entry.conditions
+        )
+    )
+    hardware.bad |= {"gpu-0", "gpu-1"}
+    async with lab.scheduler(), lab.driver(Down(hardware)):
+        await lab.pod()
+        await lab.until(lambda *_: "NoLink" in reasons)
+
+
+async def test_a_stop_waits_for_the_detach_of_an_orphan(lab: Lab, hardware: Hardware) -> None:
+    hardware.attached["gpu-0"] = GONE
+    driver = Recording(hardware)
+    driver.may_detach.clear()
+    async with lab.driver(driver):
+        await driver.is_asked()
+        assert ("detach begins", "gpu-0") in hardware.log
+    assert not [each for each in asyncio.all_tasks() if "orphan" in each.get_name()]
