@@ -22,6 +22,7 @@ The allocation of a claim that is given up (`is_given_up`) counts only while a p
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 
@@ -38,6 +39,7 @@ __all__ = [
     "allocated_attachments",
     "allocated_device",
     "allocated_node",
+    "allocation_time",
     "attachment_diff",
     "attachments_of",
     "device_key",
@@ -45,6 +47,7 @@ __all__ = [
     "finalizer",
     "find_admin_access",
     "find_node_attachments",
+    "is_same_time",
     "node_failure",
     "node_failure_type",
     "own_conditions",
@@ -136,6 +139,18 @@ def allocated_device(result: DeviceResult) -> AllocatedDevice:
     return AllocatedDevice(result.request, result.pool, result.device, result.share_id or "")
 
 
+def allocation_time(claim: ResourceClaim) -> str:
+    """Return the time of the claim's allocation (RFC 3339). Empty: no allocation, or one without a time."""
+    when = claim.allocation.allocation_timestamp if claim.allocation else None
+    return rfc3339(when) if when else ""
+
+
+def is_same_time(one: str, other: str) -> bool:
+    """Return whether two times (RFC 3339) can be the same; a missing or invalid time can be any time."""
+    seconds = {_read_seconds(one), _read_seconds(other)}
+    return len(seconds) == 1 or None in seconds
+
+
 def attachments_of(claim: ResourceClaim, driver: str) -> dict[Attachment, DeviceResult]:
     """Return the driver's devices with binding conditions in the claim's allocation.
 
@@ -168,7 +183,7 @@ def allocated_attachments(claim: ResourceClaim, driver: str) -> dict[Attachment,
     if allocation is None:
         return {}
     node = allocated_node(allocation.node_selector)
-    when = rfc3339(allocation.allocation_timestamp) if allocation.allocation_timestamp else ""
+    when = allocation_time(claim)
     return {
         Attachment(claim.metadata.uid, r.pool, r.device, r.share_id or "", node, when): r
         for r in claim.results
@@ -278,6 +293,14 @@ def find_node_attachments(
         )
     }
     return _find_unfinished(claim, here, own)
+
+
+def _read_seconds(time: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    return int(moment.timestamp()) if moment.tzinfo else None
 
 
 def _find_unfinished(

@@ -15,11 +15,12 @@ that cannot be detached delays only claims that have its device.
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
 from dradriver.aio.tasks import end
-from dradriver.conditions.attachment_diff import device_key, read_record
+from dradriver.conditions.attachment_diff import allocation_time, device_key, is_same_time, read_record
 from dradriver.conditions.driver_values import check_attachments
 from dradriver.conditions.quarantine.quarantine import Quarantine
 from dradriver.conditions.releases.release_check import ReleaseCheck
@@ -163,8 +164,11 @@ class OrphanCheck:
 
     async def _detach_once(self, orphan: Attachment) -> None:
         claims = (c for c in self._claims.items.values() if c.metadata.uid == orphan.claim_uid)
-        if self._refers(next(claims, None), orphan):
+        claim = next(claims, None)
+        if self._refers(claim, orphan):
             return
+        if self._find_held(claim, orphan) and orphan not in await self._read_hardware():
+            return  # it was detached, and the device is attached for the next allocation of the claim
         if use := await self._find_use(orphan):
             self._reports.count_error("attachments")
             _log.warning("orphan %s of claim UID %s stays: %s", orphan.device, orphan.claim_uid, use)
@@ -196,10 +200,21 @@ class OrphanCheck:
         return await self._releases.find_use(orphan)
 
     def _refers(self, claim: ResourceClaim | None, attachment: Attachment) -> bool:
-        """Return whether the device is in any result of the claim's allocation, or in the claim's record."""
+        """Return whether this attachment is in the claim's allocation, or in the claim's record.
+
+        An attachment of another allocation of the device is a different one, if the hardware knows the time.
+        """
+        return any(
+            is_same_time(attachment.allocated, each.allocated) for each in self._find_held(claim, attachment)
+        )
+
+    def _find_held(self, claim: ResourceClaim | None, attachment: Attachment) -> list[Attachment]:
+        """Return the attachments that the claim has, or has recorded, of the attachment's device."""
         if claim is None:
-            return False
+            return []
         name = self._driver.name
         device = DeviceId(name, attachment.pool, attachment.device, attachment.share_id)
-        recorded = map(device_key, read_record(claim, name))
-        return device_key(attachment) in recorded or any(result.id == device for result in claim.results)
+        held = [each for each in read_record(claim, name) if device_key(each) == device_key(attachment)]
+        if any(result.id == device for result in claim.results):
+            held.append(replace(attachment, allocated=allocation_time(claim)))
+        return held

@@ -264,8 +264,11 @@ class BindingDriver(Attaching, PoolDriver):
         show the hardware at any time during the call: the SDK reads the claims only after the call returned.
 
         Returns:
-            The attachments. Only claim, pool, device and share are compared. With `node_releases`, the node is
-            required too: an attachment without a node is never detached.
+            The attachments. Claim, pool, device and share are compared. If an attachment has the time of its
+            allocation, it is compared too: an attachment of an earlier allocation is detached, although the
+            claim has the same device again. Return the time only if `attach` updates it for each allocation,
+            and if `detach` compares it. With `node_releases`, the node is required too: an attachment without a
+            node is never detached.
         """
         return None
 

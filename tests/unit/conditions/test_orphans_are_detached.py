@@ -254,3 +254,74 @@ async def test_a_stop_waits_for_the_detach_of_an_orphan(lab: Lab, hardware: Hard
         await driver.is_asked()
         assert ("detach begins", "gpu-0") in hardware.log
     assert not [each for each in asyncio.all_tasks() if "orphan" in each.get_name()]
+
+
+class Tagged(Recording):
+    """Its hardware keeps an object for each allocation.
+
+    Attributes:
+        earlier: the object of an earlier allocation.
+        times: the times of the allocations whose object was removed.
+    """
+
+    def __init__(self, hardware: Hardware) -> None:
+        super().__init__(hardware)
+        self.earlier: Attachment | None = None
+        self.times: list[str] = []
+
+    async def attachments(self) -> list[Attachment]:
+        return [*await super().attachments(), *([self.earlier] if self.earlier else [])]
+
+    async def detach(self, attachment: Attachment) -> None:
+        assert attachment == self.earlier
+        self.earlier = None
+        self.times.append(attachment.allocated)
+        await self._notify()
+
+
+@pytest.mark.parametrize("time", ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00"])
+async def test_an_orphan_of_an_earlier_allocation_is_detached_while_the_claim_has_the_device_again(
+    lab: Lab, hardware: Hardware, time: str
+) -> None:
+    driver = Tagged(hardware)
+    async with lab.scheduler(), lab.driver(driver):
+        await lab.pod()
+        device = await lab.bound()
+        driver.earlier = Attachment(lab.claim().metadata.uid, POOL, device, node="node-1", allocated=time)
+        await driver.until(lambda: bool(driver.times))
+    assert driver.times == [time]
+    assert hardware.attached == {device: (lab.claim().metadata.uid, "node-1")}
+
+
+@pytest.mark.parametrize("time", ["", "yesterday", "2026-01-01T00:00:00"])
+async def test_an_attachment_without_a_valid_time_belongs_to_any_allocation(
+    lab: Lab, hardware: Hardware, time: str
+) -> None:
+    driver = Tagged(hardware)
+    async with lab.scheduler(), lab.driver(driver):
+        await lab.pod()
+        device = await lab.bound()
+        driver.earlier = Attachment(lab.claim().metadata.uid, POOL, device, node="node-1", allocated=time)
+        await driver.is_asked(3)
+    assert not driver.times
+
+
+async def test_an_orphan_that_was_replaced_by_the_next_allocation_is_not_detached(
+    lab: Lab, hardware: Hardware
+) -> None:
+    """The hardware keeps one record for a device, and the answer of the hardware was late."""
+
+    class Late(Tagged):
+        async def attachments(self) -> list[Attachment]:
+            found = await super().attachments()
+            self.earlier = None
+            return found
+
+    driver = Late(hardware)
+    async with lab.scheduler(), lab.driver(driver):
+        await lab.pod()
+        device = await lab.bound()
+        old = "2026-01-01T00:00:00Z"
+        driver.earlier = Attachment(lab.claim().metadata.uid, POOL, device, node="node-1", allocated=old)
+        await driver.is_asked(3)
+    assert not driver.times
