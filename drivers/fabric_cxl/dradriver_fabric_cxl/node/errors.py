@@ -37,19 +37,18 @@ class SerialInUseError(dra.DraError):
     """Another claim has a device with this serial number."""
 
 
-_REASONS_OF_THE_DEVICE: Final[dict[type[dra.DraError], str]] = {
-    AcceleratorNotFoundError: "AcceleratorNotFound",
-    CxlMemoryError: "MemoryFailed",
-    MemoryDeviceNotFoundError: "MemoryNotFound",
+_REASONS: Final[dict[type, tuple[str, bool]]] = {
+    AcceleratorNotFoundError: ("AcceleratorNotFound", True),
+    CxlMemoryError: ("MemoryFailed", True),
+    MemoryDeviceNotFoundError: ("MemoryNotFound", True),
+    MemoryInUseError: ("MemoryInUse", False),
+    NoAddressSpaceError: ("NoAddressSpace", False),
+    NoAttachedDataError: ("NoData", False),
+    NodeUnsupportedError: ("NodeUnsupported", False),
+    SerialInUseError: ("SerialInUse", False),
+    SystemRamNotAllowedError: ("SystemRamNotAllowed", False),
 }
-_OTHER_REASONS: Final[dict[type[dra.DraError], str]] = {
-    MemoryInUseError: "MemoryInUse",
-    NoAddressSpaceError: "NoAddressSpace",
-    NoAttachedDataError: "NoData",
-    NodeUnsupportedError: "NodeUnsupported",
-    SerialInUseError: "SerialInUse",
-    SystemRamNotAllowedError: "SystemRamNotAllowed",
-}
+"""For each class of errors, the reason, and whether the device is bad. The nearest base class counts."""
 
 
 def to_attach_error(error: dra.DraError) -> dra.AttachError:
@@ -61,10 +60,8 @@ def to_attach_error(error: dra.DraError) -> dra.AttachError:
     Args:
         error: an error of the memory, an accelerator or the disk.
     """
-    reason = _REASONS_OF_THE_DEVICE.get(type(error))
-    return dra.AttachError(
-        str(error),
-        reason=reason or _OTHER_REASONS.get(type(error), "NodeFailed"),
-        condition=NOT_READY,
-        device_is_bad=reason is not None,
-    )
+    for kind in type(error).__mro__:
+        if kind in _REASONS:
+            reason, is_bad = _REASONS[kind]
+            return dra.AttachError(str(error), reason=reason, condition=NOT_READY, device_is_bad=is_bad)
+    return dra.AttachError(str(error), reason="NodeFailed", condition=NOT_READY, device_is_bad=False)
