@@ -217,6 +217,15 @@ class UseSuite:
         bench.memory.take_back(SERIAL)
         assert get(bench).usable is None
 
+    def test_memory_in_use_is_not_cleared(self, bench: MemoryBench) -> None:
+        device = plugged(bench)
+        bench.memory.make(SERIAL, MemoryMode.DEVDAX)
+        reports = Reports()
+        with bench.occupy(get(bench)), pytest.raises(MemoryInUseError):
+            bench.memory.clear(SERIAL, reports)
+        assert not reports.cleared
+        bench.memory.clear(device.serial, reports)
+
     def test_taking_back_again_changes_nothing(self, bench: MemoryBench) -> None:
         plugged(bench)
         bench.memory.take_back(SERIAL)

@@ -28,4 +28,4 @@ class NoAddressSpaceError(CxlMemoryError):
 
 
 class MemoryInUseError(CxlMemoryError):
-    """The memory is in use, so it cannot be taken back. The call can be tried again."""
+    """The memory is in use, so it cannot be taken back or cleared. The call can be tried again."""

@@ -116,6 +116,7 @@ class KernelMemory(Memory):
         if not isinstance(step, Ready):
             raise CxlMemoryError(f"{memdev.name}: its memory is not in the mode devdax")
         dax = next(dax for region in state.regions for dax in region.dax if dax.name == step.usable.dax)
+        self._check_unused(dax)
         if not self._kernel.clear(dax, proceed):
             raise CxlMemoryError(f"{dax.name}: clearing was stopped")
 
@@ -216,9 +217,13 @@ class KernelMemory(Memory):
             raise CxlMemoryError(f"memory {serial:#x} cannot be brought online as movable: {error}") from error
 
     def _unbind(self, dax: DaxDevice) -> None:
-        if dax.driver is DaxDriver.DEVDAX and (user := self._kernel.find_user(dax)):
-            raise MemoryInUseError(f"{dax.name} is in use: {user}")
+        if dax.driver is DaxDriver.DEVDAX:
+            self._check_unused(dax)
         self._kernel.unbind_dax(dax.name)
+
+    def _check_unused(self, dax: DaxDevice) -> None:
+        if user := self._kernel.find_user(dax):
+            raise MemoryInUseError(f"{dax.name} is in use: {user}")
 
     def _remove_unfinished(self) -> tuple[str, ...]:
         removed = []

@@ -59,6 +59,7 @@ class Memory(Protocol):
 
         Raises:
             MemoryDeviceNotFoundError: the device is not plugged in.
+            MemoryInUseError: a program has the character device open. Nothing is overwritten.
             CxlMemoryError: the memory is not in the mode `devdax`, cannot be written, or `proceed` stopped it.
         """
 

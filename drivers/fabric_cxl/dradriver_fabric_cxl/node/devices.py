@@ -28,6 +28,7 @@ import msgspec
 import dradriver as dra
 from dradriver_fabric_cxl.accelerator import Accelerators, AttachedAccelerator
 from dradriver_fabric_cxl.memory import (
+    MemoryInUseError,
     MemoryMode,
     NodeMemory,
     UsableMemory,
@@ -97,10 +98,14 @@ class NodeDevices:
 
         Raises:
             MemoryInUseError: memory cannot be brought offline, or a program has it open. The claim keeps it,
-                and the caller must try again. Everything else is taken back.
+                and the caller must try again. Everything else is taken back. It is also raised if nothing is
+                known of the claim, and memory is usable that no record names: it may be the claim's.
             DraError: the kernel or the disk refuses.
         """
-        records = [record for record in await _run(self._records.all) if record.claim == claim.uid]
+        everything = await _run(self._records.all)
+        records = [record for record in everything if record.claim == claim.uid]
+        if not records and not claim.devices:
+            await self._check_nothing_is_unrecorded({record.serial for record in everything})
         recorded = {(record.pool, record.device, record.share) for record in records}
         for device in claim.devices:
             if device.admin_access or (device.pool, device.name, device.share_id) in recorded:
@@ -134,6 +139,22 @@ class NodeDevices:
         records = await self._list_records()
         memory = await self._memory.devices() if any(each.mode is not None for each in records) else ()
         return find_problems(records, memory, await asyncio.to_thread(self._accelerators.devices))
+
+    async def _check_nothing_is_unrecorded(self, recorded: Collection[int]) -> None:
+        """Check that each usable memory has a record; otherwise records of this boot were lost.
+
+        If the fabric detached such memory, the node would have RAM that does not exist. It is not taken back
+        either: it may belong to a claim that is prepared again only later, or to the node itself.
+
+        Raises:
+            MemoryInUseError: memory without a record is usable.
+        """
+        for memory in await self._memory.devices():
+            if memory.usable is not None and memory.serial not in recorded:
+                raise MemoryInUseError(
+                    f"{memory.usable.region} has memory {memory.serial:#x}, and no record names its claim: were"
+                    " the driver's files deleted? Remove the region, or reboot the node"
+                )
 
     async def _ensure_memory(self, wanted: DeviceRecord, mode: MemoryMode) -> UsableMemory:
         if mode is MemoryMode.SYSTEM_RAM and not self._settings.system_ram:

@@ -1,6 +1,7 @@
 """`unprepare` takes back what a claim has on the node, and keeps memory that is in use."""
 
 import asyncio
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -125,6 +126,35 @@ async def test_memory_whose_record_is_lost_is_found_by_the_claim(node: CxlNode, 
         await driver.unprepare(claim(memory(mode="system-ram")))
     assert node.mode() is None
     assert not node.records
+
+
+async def test_memory_whose_claim_is_unknown_stays_and_is_reported(node: CxlNode) -> None:
+    """The driver's files are lost, and the SDK knows only the UID. The fabric must not detach the memory."""
+    async with node.running() as driver:
+        await driver.prepare(claim(memory()))
+        shutil.rmtree(node.folder / "devices")
+        with pytest.raises(MemoryInUseError, match="0x1234"):
+            await driver.unprepare(claim())
+        assert node.mode() is MemoryMode.DEVDAX
+        await driver.prepare(claim(memory(), uid="uid-2"))  # the memory has a record again
+        await driver.unprepare(claim())
+
+
+async def test_memory_in_use_is_not_cleared_after_its_record_is_lost(node: CxlNode) -> None:
+    async with node.running() as driver:
+        await driver.prepare(claim(memory()))
+        shutil.rmtree(node.folder / "devices")
+        node.memory.set_in_use(MEMORY, in_use=True)
+        calls: list[str] = []
+        node.hook = lambda call, _moment: calls.append(call)
+    async with node.running() as driver:
+        with pytest.raises(MemoryInUseError):
+            await driver.prepare(claim(memory()))
+        assert MemoryCall.CLEAR.value not in calls
+        node.memory.set_in_use(MEMORY, in_use=False)
+        await driver.unprepare(claim())
+        assert node.mode() is None
+        await driver.unprepare(claim())
 
 
 async def test_memory_that_another_claim_has_now_is_not_taken(node: CxlNode) -> None:
