@@ -112,6 +112,8 @@ class AttachmentExecutor:
         if isinstance(step, GiveUp):
             reason = call.reason or "the manager made it twice and does not have it"
             raise AttachFailedError(f"{call.name}: {step.kind.value}: {reason}")
+        if isinstance(step, WaitForObject):
+            call.last_error = None  # the manager answers, and works on it
         if call.deadline.expired:
             raise call.last_error or AttachTimedOutError(
                 f"{call.name}: not finished in {self._pace.attach:g} s"
@@ -158,6 +160,7 @@ class AttachmentExecutor:
     async def _follow(self, task: RunningTask, call: "_Call") -> None:
         limit = call.limit_of(task)
         progress = await self._objects.progress(task.path)
+        call.last_error = None
         while progress.outcome is TaskOutcome.RUNNING:
             if limit.expired:
                 return
@@ -226,7 +229,7 @@ class _Call:
         self.tasks: dict[str, RunningTask] = {}
         self.unnamed: set[ObjectKind] = set()
         self.reason = ""
-        self.last_error: FabricError | None = None
+        self.last_error: FabricError | None = None  # of the request that did not succeed since
         self._ended: set[str] = set()
         self._failed_deletions = 0
 

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from dradriver_fabric_cxl.fabric import (
     AttachRequest,
+    AttachTimedOutError,
     FabricError,
     FabricHealth,
     FabricPace,
@@ -178,6 +179,26 @@ async def test_a_chunk_is_waited_for_until_it_is_enabled(
         with pytest.raises(RequestRefusedError):
             await other.attach(request)
     assert manager.count("POST", CONNECTIONS) == 1
+
+
+async def test_an_error_that_is_over_does_not_hide_that_the_time_is_over(
+    manager: TinyManager, fabric: RedfishFabric
+) -> None:
+    request = await request_memory(fabric)
+    add_chunk(manager, request, State="Starting")
+    manager.answers["GET", CHUNKS].append(answer(503))
+    with pytest.raises(AttachTimedOutError):
+        await fabric.attach(request)
+
+
+async def test_an_error_before_a_task_that_never_ends_does_not_hide_that_the_time_is_over(
+    manager: TinyManager, fabric: RedfishFabric
+) -> None:
+    request = await request_memory(fabric)
+    manager.answers["POST", CHUNKS].append(answer(202, Location=f"{TASKS}/9"))
+    manager.answers["GET", f"{TASKS}/9"] += [answer(503), *[answer(202)] * 1000]
+    with pytest.raises(AttachTimedOutError):
+        await fabric.attach(request)
 
 
 async def test_an_object_is_deleted_only_as_it_was_read(manager: TinyManager, fabric: RedfishFabric) -> None:
