@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dradriver_fabric_cxl.fabric.errors import ObjectNotFoundError, RequestRefusedError
+from dradriver_fabric_cxl.fabric.errors import ManagerUnreachableError, ObjectNotFoundError, RequestRefusedError
 from dradriver_fabric_cxl.fabric.objects import (
     ChunkObject,
     CreatedObject,
@@ -12,6 +12,7 @@ from dradriver_fabric_cxl.fabric.objects import (
     TaggedObjects,
     TaskProgress,
 )
+from dradriver_fabric_cxl.fabric.redfish.answers import RedfishAnswer, to_path
 from dradriver_fabric_cxl.fabric.redfish.endpoints import find_device, parse_accelerator_serial
 from dradriver_fabric_cxl.fabric.redfish.resources import (
     describe_chunk,
@@ -88,7 +89,12 @@ class RedfishObjects(FabricObjects):
 
     async def progress(self, task: str) -> TaskProgress:
         """See `FabricObjects`."""
-        return parse_progress(await self._service.ask(task))
+        try:
+            return parse_progress(await self._service.ask(task))
+        except ManagerUnreachableError:
+            if (ended := await self._find_ended(task)) is None:
+                raise
+            return parse_progress(ended)
 
     async def keeps_tag(self, path: str, identity: AttachmentIdentity) -> bool:
         """See `FabricObjects`."""
@@ -96,6 +102,14 @@ class RedfishObjects(FabricObjects):
         return (
             found is None or parse_identity(found.body.get("Name"), found.body.get("Description")) == identity
         )
+
+    async def _find_ended(self, monitor: str) -> RedfishAnswer | None:
+        """Return the task of a monitor that fails, if the task has ended; None if that is not known."""
+        paths = await self._tree.paths()
+        for each in await self._service.members(paths.tasks):
+            if monitor in {each.path, to_path(each.body.get("TaskMonitor"))} and has_ended(each.body):
+                return RedfishAnswer(each.path, "GET", 200, each.body)
+        return None
 
     async def _find_paths(self, kind: str, name: str) -> FabricPaths:
         """Return the paths, read anew if a resource is missing in them."""

@@ -8,7 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from dradriver_fabric_cxl.fabric.errors import FabricError, NoCapacityError
+from dradriver_fabric_cxl.fabric.errors import (
+    FabricError,
+    ManagerBusyError,
+    ManagerUnreachableError,
+    NoCapacityError,
+)
 from dradriver_fabric_cxl.fabric.objects import ObjectKind, RunningTask, TaskOutcome, TaskProgress
 from dradriver_fabric_cxl.fabric.redfish.answers import (
     RedfishAnswer,
@@ -34,16 +39,19 @@ def parse_progress(answer: RedfishAnswer) -> TaskProgress:
         answer: the answer of the task, or of its monitor, which ends with the answer of the request itself.
 
     Raises:
-        FabricError: the answer says nothing about the task: the manager is busy.
+        ManagerBusyError: the manager is busy, so the answer says nothing about the task.
+        ManagerUnreachableError: the manager failed. It may have failed to answer, or to execute the request:
+            only the task shows that.
     """
     if answer.status in {404, 410}:
         return TaskProgress(TaskOutcome.LOST)
     if answer.status == 202:
         return TaskProgress(TaskOutcome.RUNNING, retry_after=answer.retry_after)
-    if answer.status in {429, 503}:
-        raise make_http_error(answer)
     if answer.status >= 300:
-        return TaskProgress(TaskOutcome.FAILED, error=make_http_error(answer))
+        error = make_http_error(answer)
+        if isinstance(error, ManagerBusyError | ManagerUnreachableError):
+            raise error
+        return TaskProgress(TaskOutcome.FAILED, error=error)
     state = answer.body.get("TaskState")
     if not isinstance(state, str):
         return TaskProgress(TaskOutcome.COMPLETED, answer.location or to_path(answer.body.get("@odata.id")))
@@ -53,8 +61,8 @@ def parse_progress(answer: RedfishAnswer) -> TaskProgress:
         return TaskProgress(TaskOutcome.COMPLETED, answer.location or _find_created(answer.body))
     texts = "; ".join(str(each["Message"]) for each in messages_of(answer.body) if each.get("Message"))
     text = f"task {answer.path}: {state}" + (f": {texts}" if texts else "")
-    error = NoCapacityError(text) if reports_no_capacity(answer.body) else FabricError(text)
-    return TaskProgress(TaskOutcome.FAILED, error=error)
+    cause = NoCapacityError(text) if reports_no_capacity(answer.body) else FabricError(text)
+    return TaskProgress(TaskOutcome.FAILED, error=cause)
 
 
 def has_ended(body: Mapping[str, Any]) -> bool:

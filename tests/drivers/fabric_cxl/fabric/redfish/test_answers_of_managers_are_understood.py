@@ -152,6 +152,12 @@ def test_a_busy_manager_says_nothing_about_a_task() -> None:
         progress(503)
 
 
+@pytest.mark.parametrize("status", [500, 502, 504])
+def test_an_error_of_the_manager_says_nothing_about_a_task(status: int) -> None:
+    with pytest.raises(ManagerUnreachableError):
+        progress(status)
+
+
 def task(**changes: object) -> dict[str, Any]:
     quoted = IDENTITY.description.replace('"', '\\"')
     request = f'{{"Name": "{IDENTITY.tag}", "Description": "{quoted}"}}'

@@ -15,6 +15,7 @@ from dradriver_fabric_cxl.fabric import (
     FabricHealth,
     FabricPace,
     ManagerUnreachableError,
+    NoCapacityError,
     RequestRefusedError,
 )
 from dradriver_fabric_cxl.fabric.redfish import RedfishFabric, open_redfish
@@ -106,6 +107,45 @@ async def test_a_task_whose_answer_was_lost_is_found_by_its_payload(
     assert [each.connected for each in await fabric.attachments()] == [False]
     assert (await fabric.attach(request)).connected
     assert manager.count("POST", CHUNKS) == 0
+
+
+def add_task(manager: TinyManager, **changes: object) -> None:
+    manager.resources[f"{V1}/"]["Tasks"] = link(f"{V1}/TaskService")
+    manager.resources[f"{V1}/TaskService"] = {"Tasks": link(TASKS)}
+    manager.resources[TASKS] = members(f"{TASKS}/1")
+    manager.resources[f"{TASKS}/1"] = {"TaskState": "Running", "TaskMonitor": f"{TASKS}/1/Monitor"} | changes
+
+
+async def test_a_chunk_is_not_asked_for_again_while_the_monitor_of_its_task_fails(
+    manager: TinyManager, fabric: RedfishFabric
+) -> None:
+    request = await request_memory(fabric)
+    add_task(manager)
+    monitor = f"{TASKS}/1/Monitor"
+
+    def complete(_: web.Request) -> web.StreamResponse:
+        add_chunk(manager, request)
+        add_connection(manager, request)
+        return web.json_response({}, status=204)
+
+    manager.answers["POST", CHUNKS].append(answer(202, Location=monitor))
+    manager.answers["GET", monitor] += [answer(502), answer(500), complete]
+    assert (await fabric.attach(request)).connected
+    assert manager.count("POST", CHUNKS) == 1
+
+
+async def test_a_monitor_that_fails_with_its_task_is_asked_once(
+    manager: TinyManager, fabric: RedfishFabric
+) -> None:
+    request = await request_memory(fabric)
+    add_task(manager, TaskState="Exception", Messages=[{"Message": "The switch is hot."}])
+    await fabric.inventory()
+    monitor = f"{TASKS}/1/Monitor"
+    manager.answers["POST", CHUNKS] += [answer(202, Location=monitor), answer(507)]
+    manager.answers["GET", monitor] += [answer(500)] * 1000
+    with pytest.raises(NoCapacityError):
+        await fabric.attach(request)
+    assert manager.count("GET", monitor) == 1
 
 
 async def test_a_task_that_ended_is_read_again_only_after_the_manager_was_away(
