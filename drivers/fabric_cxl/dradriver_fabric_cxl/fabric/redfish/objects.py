@@ -2,7 +2,12 @@
 
 from dataclasses import replace
 
-from dradriver_fabric_cxl.fabric.errors import ManagerUnreachableError, ObjectNotFoundError, RequestRefusedError
+from dradriver_fabric_cxl.fabric.errors import (
+    FabricError,
+    ManagerUnreachableError,
+    ObjectNotFoundError,
+    RequestRefusedError,
+)
 from dradriver_fabric_cxl.fabric.objects import (
     ChunkObject,
     CreatedObject,
@@ -89,12 +94,13 @@ class RedfishObjects(FabricObjects):
 
     async def progress(self, task: str) -> TaskProgress:
         """See `FabricObjects`."""
+        answer = await self._service.ask(task)
         try:
-            return parse_progress(await self._service.ask(task))
+            return self._parse_progress(answer)
         except ManagerUnreachableError:
             if (ended := await self._find_ended(task)) is None:
                 raise
-            return parse_progress(ended)
+            return self._parse_progress(ended)
 
     async def keeps_tag(self, path: str, identity: AttachmentIdentity) -> bool:
         """See `FabricObjects`."""
@@ -102,6 +108,17 @@ class RedfishObjects(FabricObjects):
         return (
             found is None or parse_identity(found.body.get("Name"), found.body.get("Description")) == identity
         )
+
+    def _parse_progress(self, answer: RedfishAnswer) -> TaskProgress:
+        """Return how a task is going, without secrets that the manager repeats."""
+        try:
+            progress = parse_progress(answer)
+        except FabricError as error:
+            self._service.session.redact(error)
+            raise
+        if progress.error is not None:
+            self._service.session.redact(progress.error)
+        return progress
 
     async def _find_ended(self, monitor: str) -> RedfishAnswer | None:
         """Return the task of a monitor that fails, if the task has ended; None if that is not known."""

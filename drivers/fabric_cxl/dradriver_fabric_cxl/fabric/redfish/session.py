@@ -125,9 +125,17 @@ class RedfishSession:
             answer: an answer that is no success.
         """
         error = make_http_error(answer)
+        self.redact(error)
+        return error
+
+    def redact(self, error: FabricError) -> None:
+        """Remove the secrets of the session from the text of an error.
+
+        Args:
+            error: an error with messages of the manager.
+        """
         if self._login is not None:
             self._redact(error, self._login.token, self._login.credentials.password)
-        return error
 
     async def close(self) -> None:
         """End the session, best effort. If the process dies before, the manager ends the unused session."""

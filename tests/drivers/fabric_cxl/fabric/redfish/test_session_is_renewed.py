@@ -139,6 +139,24 @@ async def test_no_secret_is_in_errors_and_logs(
     assert TOKEN not in caplog.text + repr(refused.value)
 
 
+@pytest.mark.parametrize("status", [200, 403, 429, 500])
+async def test_no_secret_is_in_errors_of_tasks(
+    manager: TinyManager, fabric: RedfishFabric, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """The monitor repeats the secrets in its error, or the task in its messages."""
+    caplog.set_level(logging.DEBUG)
+    request = await request_memory(fabric)
+    text = f"token {TOKEN} and password {PASSWORD} are not enough"
+    task = {"TaskState": "Exception", "Messages": [{"Message": text}]}
+    echo = task if status == 200 else {"error": {"message": text}}
+    monitor = f"{V1}/Tasks/9"
+    manager.answers["POST", f"{V1}/Chunks"] += [answer(202, Location=monitor)] * 2
+    manager.answers["GET", monitor] += [answer(status, echo)] * 1000
+    with pytest.raises(FabricError, match=r"token \*\*\* and password \*\*\* are not enough") as failed:
+        await fabric.attach(request)
+    assert not {each for each in (PASSWORD, TOKEN) if each in caplog.text + repr(failed.value)}
+
+
 async def test_a_manager_with_another_certificate_is_not_trusted(manager: TinyManager, tmp_path: Path) -> None:
     write_certificate(tmp_path / "other.crt", tmp_path / "other.key")
     settings = replace(manager.files.settings(manager.url, PACE), ca=tmp_path / "other.crt")
