@@ -44,7 +44,7 @@ RANDOM_FAULTS = (
     FabricFault.TASK_LOST,
 )
 POOL = "contract-suite"
-PACE = FabricPace(attach=30, poll=0.005, look=0.005)
+PACE = FabricPace(attach=30, poll=0.005, look=0.005, appear=0.05)
 
 
 class ImpatientTime:
@@ -65,7 +65,7 @@ class ImpatientTime:
         return self._now.get(_this_task(), 0.0)
 
     def pace(self) -> FabricPace:
-        return FabricPace(attach=20, poll=1, sleep=self.sleep, clock=self.clock)
+        return FabricPace(attach=20, poll=1, appear=5, sleep=self.sleep, clock=self.clock)
 
 
 def _this_task() -> asyncio.Task[Any]:

@@ -34,6 +34,7 @@ from dradriver_fabric_cxl.fabric.steps import (
     Blocked,
     CreateObject,
     DeleteObject,
+    ExpectObject,
     Finished,
     FollowTask,
     GiveUp,
@@ -77,7 +78,7 @@ class AttachmentExecutor:
             try:
                 objects = call.combine(await self._objects.read(tag))
                 self._verified |= objects.kinds
-                step = next_attach_step(objects, request, call.asked)
+                step = next_attach_step(objects, request, call.update_expected())
                 if isinstance(step, Finished) and step.attachment is not None:
                     return step.attachment
                 if isinstance(step, CreateObject) and not call.deadline.expired:
@@ -111,7 +112,9 @@ class AttachmentExecutor:
             )
         if isinstance(step, GiveUp):
             reason = call.reason or "the manager made it twice and does not have it"
-            raise AttachFailedError(f"{call.name}: {step.kind.value}: {reason}")
+            # Without any answer, only the manager is known to fail. The object is looked for until the end.
+            kind = ManagerUnreachableError if step.lost else AttachFailedError
+            raise kind(f"{call.name}: {step.kind.value}: {reason}")
         if isinstance(step, WaitForObject):
             call.last_error = None  # the manager answers, and works on it
         if call.deadline.expired:
@@ -122,7 +125,7 @@ class AttachmentExecutor:
             await self._follow(step.task, call)
         elif isinstance(step, DeleteObject):
             await self._delete(step, call)
-        elif isinstance(step, WaitForObject):
+        elif isinstance(step, WaitForObject | ExpectObject):
             await call.deadline.pause()
 
     async def _create(self, step: CreateObject, request: AttachRequest, call: "_Call") -> None:
@@ -138,6 +141,8 @@ class AttachmentExecutor:
                 created = await _finish(self._objects.create_connection(request, step.chunk))
         except AnswerLostError as error:
             call.asked.created[step.kind] = asked
+            call.asked.lost[step.kind] = call.asked.lost.get(step.kind, 0) + 1
+            call.expect(step.kind)
             call.reason = str(error)
             raise
         call.asked.created[step.kind] = asked
@@ -145,6 +150,7 @@ class AttachmentExecutor:
         if created.task:
             call.tasks[created.task] = RunningTask(created.task, request.identity, step.kind)
         else:
+            call.expect(step.kind)
             await self._verify(created.path, RunningTask("", request.identity, step.kind), call)
 
     async def _delete(self, step: DeleteObject, call: "_Call") -> None:
@@ -167,6 +173,7 @@ class AttachmentExecutor:
             await limit.pause(progress.retry_after)
             progress = await self._objects.progress(task.path)
         if progress.outcome is TaskOutcome.COMPLETED and task.makes is not None:
+            call.expect(task.makes)
             await self._verify(progress.path, task, call)
         call.end_task(task, progress)
 
@@ -230,8 +237,20 @@ class _Call:
         self.unnamed: set[ObjectKind] = set()
         self.reason = ""
         self.last_error: FabricError | None = None  # of the request that did not succeed since
+        self._pace = pace
+        self._expected: dict[ObjectKind, float] = {}
         self._ended: set[str] = set()
         self._failed_deletions = 0
+
+    def expect(self, kind: ObjectKind) -> None:
+        """Record that an object may appear from now on for `pace.appear`."""
+        self._expected[kind] = self._pace.clock() + self._pace.appear
+
+    def update_expected(self) -> AskedRequests:
+        """Return what was asked for, with the kinds of which an object may still appear now."""
+        now = self._pace.clock()
+        self.asked.expected = {kind for kind, end in self._expected.items() if now < end}
+        return self.asked
 
     def combine(self, objects: TaggedObjects) -> TaggedObjects:
         """Return the objects with the tasks that still have to be followed."""

@@ -16,6 +16,8 @@ class FabricPace:
         attach: time limit of one attach or detach.
         poll: pause between two looks, unless the manager asks for another one.
         request: time limit of one HTTP request.
+        appear: time for which an object is looked for before it is asked for again, because the answer to the
+            request was lost, or because the manager does not show the object yet.
         look: pause between two looks for changes, where the manager sends no events.
         login: pause before a user and password that were rejected are tried again.
         silence: time without an event after which the connection for events is opened anew.
@@ -26,6 +28,7 @@ class FabricPace:
     attach: float = 300
     poll: float = 1
     request: float = 30
+    appear: float = 30
     look: float = 10
     login: float = 30
     silence: float = 60

@@ -5,9 +5,9 @@
 | 1 no task with the tag runs | | follow it to its end |
 | 2 connected to no other host | | delete the other connection |
 | 3 one chunk, at most one connection | | delete the others; the connected chunk stays |
-| 4 chunk | a chunk with the tag | ask for it, a second time if the first one failed |
+| 4 chunk | a chunk with the tag | look for it for a while if it was asked for; ask for it, twice at most |
 | 5 chunk enabled | | wait |
-| 6 connection | a connection with the tag | ask for it, a second time if the first one failed |
+| 6 connection | a connection with the tag | as the chunk |
 | 7 connection enabled | | wait |
 
 | detach | already so | then |
@@ -40,6 +40,7 @@ __all__ = [
     "CreateObject",
     "DeleteObject",
     "DetachStep",
+    "ExpectObject",
     "Finished",
     "FollowTask",
     "GiveUp",
@@ -59,10 +60,14 @@ class AskedRequests:
 
     Attributes:
         created: number of requests that the manager may have executed, by kind.
+        lost: number of those whose answer was lost, by kind.
+        expected: kinds of which an object may still appear, because it was asked for a short time ago.
         deleted: paths of objects whose deletion was accepted.
     """
 
     created: dict[ObjectKind, int] = field(default_factory=dict)
+    lost: dict[ObjectKind, int] = field(default_factory=dict)
+    expected: set[ObjectKind] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
 
 
@@ -97,10 +102,18 @@ class WaitForObject:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
-    """The object was asked for twice and does not exist."""
+class ExpectObject:
+    """Wait until an object appears that was asked for."""
 
     kind: ObjectKind
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The object was asked for twice and does not exist. `lost`: both answers were lost."""
+
+    kind: ObjectKind
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,9 @@ class Finished:
     attachment: FabricAttachment | None
 
 
-AttachStep: TypeAlias = FollowTask | DeleteObject | CreateObject | WaitForObject | GiveUp | Blocked | Finished
+AttachStep: TypeAlias = (
+    FollowTask | DeleteObject | CreateObject | WaitForObject | ExpectObject | GiveUp | Blocked | Finished
+)
 DetachStep: TypeAlias = FollowTask | DeleteObject | WaitForObject | Blocked | Finished
 
 
@@ -208,7 +223,7 @@ def list_attachments(objects: TaggedObjects) -> tuple[FabricAttachment, ...]:
 
 def _complete(
     request: AttachRequest, chunk: ChunkObject | None, connection: ConnectionObject | None, asked: AskedRequests
-) -> CreateObject | GiveUp | WaitForObject | Finished:
+) -> CreateObject | ExpectObject | GiveUp | WaitForObject | Finished:
     if chunk is None and not isinstance(request.target, str):
         return _create(ObjectKind.CHUNK, "", asked)
     if chunk is not None and not chunk.enabled:
@@ -244,8 +259,13 @@ def _choose_connection(connections: list[ConnectionObject], host: str, chunk: st
     return min(here, key=lambda each: (not each.enabled, each.path), default=None)
 
 
-def _create(kind: ObjectKind, chunk: str, asked: AskedRequests) -> CreateObject | GiveUp:
-    return GiveUp(kind) if asked.created.get(kind, 0) >= _MAX_REQUESTS else CreateObject(kind, chunk)
+def _create(kind: ObjectKind, chunk: str, asked: AskedRequests) -> CreateObject | ExpectObject | GiveUp:
+    if kind in asked.expected:
+        return ExpectObject(kind)
+    created = asked.created.get(kind, 0)
+    if created >= _MAX_REQUESTS:
+        return GiveUp(kind, lost=asked.lost.get(kind, 0) >= created)
+    return CreateObject(kind, chunk)
 
 
 def _delete(each: ChunkObject | ConnectionObject, asked: AskedRequests) -> DeleteObject | WaitForObject:

@@ -36,7 +36,7 @@ CLASSES_FILES: Final = [
 ]
 MEMORY: Final = "cxl-memory.example.com"
 ACCELERATOR: Final = "cxl-accelerator.example.com"
-PACE: Final = FabricPace(attach=120, poll=0.05, look=0.05)
+PACE: Final = FabricPace(attach=120, poll=0.05, look=0.05, appear=0.5)
 _ROOM: Final = {"pods": "20", "cpu": "8", "memory": "8Gi"}
 _LOOK_SECONDS: Final = 0.05
 

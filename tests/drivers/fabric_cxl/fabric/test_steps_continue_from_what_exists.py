@@ -19,6 +19,7 @@ from dradriver_fabric_cxl.fabric.steps import (
     Blocked,
     CreateObject,
     DeleteObject,
+    ExpectObject,
     Finished,
     FollowTask,
     GiveUp,
@@ -101,6 +102,20 @@ def test_an_object_is_asked_for_twice_at_most() -> None:
     assert next_attach_step(collect(), REQUEST, asked) == CreateObject(ObjectKind.CHUNK)
     asked.created[ObjectKind.CHUNK] = 2
     assert next_attach_step(collect(), REQUEST, asked) == GiveUp(ObjectKind.CHUNK)
+
+
+def test_an_object_that_was_asked_for_is_looked_for_before_it_is_asked_for_again() -> None:
+    asked = AskedRequests({ObjectKind.CHUNK: 1}, expected={ObjectKind.CHUNK})
+    assert next_attach_step(collect(), REQUEST, asked) == ExpectObject(ObjectKind.CHUNK)
+    assert next_attach_step(collect(chunk()), REQUEST, asked) == CreateObject(
+        ObjectKind.CONNECTION, "/chunks/a"
+    )
+
+
+@pytest.mark.parametrize(("lost", "only"), [(1, False), (2, True)])
+def test_it_is_known_whether_only_answers_were_lost(lost: int, only: bool) -> None:
+    asked = AskedRequests({ObjectKind.CHUNK: 2}, lost={ObjectKind.CHUNK: lost})
+    assert next_attach_step(collect(), REQUEST, asked) == GiveUp(ObjectKind.CHUNK, lost=only)
 
 
 def test_detach_goes_the_same_way_back() -> None:

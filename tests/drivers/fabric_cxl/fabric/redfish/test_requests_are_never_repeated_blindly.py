@@ -17,8 +17,10 @@ from dradriver_fabric_cxl.fabric import (
     ManagerUnreachableError,
     NoCapacityError,
     RequestRefusedError,
+    TagNotKeptError,
 )
 from dradriver_fabric_cxl.fabric.redfish import RedfishFabric, open_redfish
+from dradriver_fabric_cxl.pools.attach_errors import to_attach_error
 from tests.drivers.fabric_cxl.fabric.redfish.tiny_manager import V1, TinyManager, answer, cut, link, members
 from tests.drivers.fabric_cxl.fabric_suite import request_memory
 
@@ -107,6 +109,65 @@ async def test_a_task_whose_answer_was_lost_is_found_by_its_payload(
     assert [each.connected for each in await fabric.attachments()] == [False]
     assert (await fabric.attach(request)).connected
     assert manager.count("POST", CHUNKS) == 0
+
+
+async def test_an_object_that_appears_long_after_a_lost_answer_is_not_asked_for_again(
+    manager: TinyManager, waits: Waits
+) -> None:
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 20:
+            add_chunk(manager, request)
+            add_connection(manager, request)
+
+    pace = FabricPace(sleep=sleep, clock=waits.clock)
+    async with open_redfish(manager.files.settings(manager.url, pace)) as fabric:
+        request = await request_memory(fabric)
+        manager.answers["POST", CHUNKS].append(answer(500))
+        assert (await fabric.attach(request)).connected
+    assert manager.count("POST", CHUNKS) == 1
+
+
+async def test_lost_answers_are_no_failure_of_the_device(
+    manager: TinyManager, fabric: RedfishFabric, waits: Waits
+) -> None:
+    request = await request_memory(fabric)
+    manager.answers["POST", CHUNKS] += [answer(500)] * 1000
+    with pytest.raises(ManagerUnreachableError, match="HTTP 500") as failed:
+        await fabric.attach(request)
+    assert not to_attach_error(failed.value).device_is_bad
+    assert manager.count("POST", CHUNKS) == 2
+    assert sum(waits) == 300
+
+
+@pytest.mark.parametrize("status", [201, 204])
+async def test_an_object_without_a_location_is_looked_for(
+    manager: TinyManager, waits: Waits, status: int
+) -> None:
+    """The manager shows a new object only after some seconds."""
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 5:
+            add_chunk(manager, request)
+            add_connection(manager, request)
+
+    pace = FabricPace(sleep=sleep, clock=waits.clock)
+    async with open_redfish(manager.files.settings(manager.url, pace)) as fabric:
+        request = await request_memory(fabric)
+        manager.answers["POST", CHUNKS].append(answer(status))
+        assert (await fabric.attach(request)).connected
+    assert manager.count("POST", CHUNKS) == 1
+
+
+async def test_an_object_that_never_appears_has_no_tag(
+    manager: TinyManager, fabric: RedfishFabric, waits: Waits
+) -> None:
+    request = await request_memory(fabric)
+    manager.answers["POST", CHUNKS].append(answer(204))
+    with pytest.raises(TagNotKeptError):
+        await fabric.attach(request)
+    assert (manager.count("POST", CHUNKS), sum(waits)) == (1, 30)
 
 
 def add_task(manager: TinyManager, **changes: object) -> None:
