@@ -164,13 +164,17 @@ class AttachmentExecutor:
             call.tasks[answer.task] = RunningTask(answer.task, None, None)
 
     async def _follow(self, task: RunningTask, call: "_Call") -> None:
+        """Ask for the progress of a task until it ends, or for `pace.look`: its object may exist before."""
         limit = call.limit_of(task)
+        until = self._pace.clock() + self._pace.look
         progress = await self._objects.progress(task.path)
         call.last_error = None
         while progress.outcome is TaskOutcome.RUNNING:
             if limit.expired:
                 return
             await limit.pause(progress.retry_after)
+            if self._pace.clock() >= until:
+                return
             progress = await self._objects.progress(task.path)
         if progress.outcome is TaskOutcome.COMPLETED and task.makes is not None:
             call.expect(task.makes)
@@ -196,8 +200,9 @@ class AttachmentExecutor:
         while not call.deadline.expired:
             try:
                 answer: CreatedObject = await self._objects.delete(path, "")
-                if answer.task:
-                    await self._follow(RunningTask(answer.task, None, None), call)
+                deletion = RunningTask(answer.task, None, None)
+                while answer.task and not call.has_ended(deletion) and not call.deadline.expired:
+                    await self._follow(deletion, call)
             except ObjectNotFoundError:
                 return
             except _TRANSIENT as error:
@@ -268,6 +273,10 @@ class _Call:
             raise error
         self.last_error = error
         await self.deadline.pause(error.retry_after if isinstance(error, ManagerBusyError) else None)
+
+    def has_ended(self, task: RunningTask) -> bool:
+        """Return whether a task has ended."""
+        return task.path in self._ended
 
     def end_task(self, task: RunningTask, progress: TaskProgress) -> None:
         """Record that a task ended, and raise if its failure ends the call."""

@@ -2,7 +2,7 @@
 
 | attach | already so | then |
 |---|---|---|
-| 1 no task with the tag runs | | follow it to its end |
+| 1 no task with the tag runs, except for tasks whose objects are enabled | | follow it |
 | 2 connected to no other host | | delete the other connection |
 | 3 one chunk, at most one connection | | delete the others; the connected chunk stays |
 | 4 chunk | a chunk with the tag | look for it for a while if it was asked for; ask for it, twice at most |
@@ -145,8 +145,8 @@ def next_attach_step(objects: TaggedObjects, request: AttachRequest, asked: Aske
         request: the attachment to make.
         asked: what this call has asked for.
     """
-    if objects.tasks:
-        return FollowTask(objects.tasks[0])
+    if unfinished := _find_unfinished(objects, request.host):
+        return FollowTask(unfinished[0])
     if blocked := _find_foreign_connection(objects):
         return blocked
     own = [each for each in objects.connections if each.identity is not None]
@@ -233,6 +233,20 @@ def _complete(
     if not connection.enabled:
         return WaitForObject(connection.path)
     return Finished(make_attachment(request.identity, chunk, connection))
+
+
+def _find_unfinished(objects: TaggedObjects, host: str) -> list[RunningTask]:
+    """Return the tasks whose objects are not enabled yet: a manager may forget to end a task."""
+    enabled = {
+        ObjectKind.CHUNK: sum(each.enabled for each in objects.chunks),
+        ObjectKind.CONNECTION: sum(
+            each.enabled and each.identity is not None and each.host == host for each in objects.connections
+        ),
+    }
+    makes = [task.makes for task in objects.tasks]
+    return [
+        task for task in objects.tasks if task.makes is None or makes.count(task.makes) > enabled[task.makes]
+    ]
 
 
 def _find_foreign_connection(objects: TaggedObjects) -> Blocked | None:

@@ -68,6 +68,18 @@ def test_memory_is_attached_in_the_order_of_the_table() -> None:
     assert isinstance(attach(chunk(), connection()), Finished)
 
 
+def test_a_task_is_followed_until_its_object_is_enabled() -> None:
+    connecting = RunningTask("/tasks/2", IDENTITY, ObjectKind.CONNECTION)
+    deleting = RunningTask("/tasks/3", None, None)
+    assert attach(TASK, chunk(enabled=False)) == FollowTask(TASK)
+    assert attach(TASK, chunk()) == CreateObject(ObjectKind.CONNECTION, "/chunks/a")
+    assert attach(connecting, chunk(), connection(enabled=False)) == FollowTask(connecting)
+    assert attach(connecting, chunk(), connection(host="host-2")) == FollowTask(connecting)
+    assert isinstance(attach(connecting, TASK, chunk(), connection()), Finished)
+    assert attach(deleting, chunk(), connection()) == FollowTask(deleting)
+    assert attach(TASK, replace(TASK, path="/tasks/4"), chunk()) == FollowTask(TASK)
+
+
 def test_an_accelerator_needs_only_a_connection() -> None:
     assert attach(request=ACCELERATOR) == CreateObject(ObjectKind.CONNECTION)
     assert isinstance(attach(connection(to=""), request=ACCELERATOR), Finished)

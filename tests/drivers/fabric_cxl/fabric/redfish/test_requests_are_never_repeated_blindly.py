@@ -195,6 +195,24 @@ async def test_a_chunk_is_not_asked_for_again_while_the_monitor_of_its_task_fail
     assert manager.count("POST", CHUNKS) == 1
 
 
+async def test_a_task_that_never_ends_is_not_waited_for_when_its_object_is_enabled(
+    manager: TinyManager, waits: Waits
+) -> None:
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            add_chunk(manager, request)
+            add_connection(manager, request)
+
+    pace = FabricPace(sleep=sleep, clock=waits.clock)
+    async with open_redfish(manager.files.settings(manager.url, pace)) as fabric:
+        request = await request_memory(fabric)
+        manager.answers["POST", CHUNKS].append(answer(202, Location=f"{TASKS}/9"))
+        manager.answers["GET", f"{TASKS}/9"] += [answer(202)] * 1000
+        assert (await fabric.attach(request)).connected
+    assert sum(waits) == 10
+
+
 async def test_a_monitor_that_fails_with_its_task_is_asked_once(
     manager: TinyManager, fabric: RedfishFabric
 ) -> None:
