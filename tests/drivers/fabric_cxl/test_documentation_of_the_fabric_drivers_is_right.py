@@ -119,3 +119,4 @@ def test_every_reason_of_a_failure_is_in_the_table() -> None:
         set(re.findall(r'reason="(\w+)"', code)) | set(re.findall(r'(?:Error[,:] |_refuse\()"(\w+)"', code))
         <= documented
     )
+    assert documented >= {"AttachTimeout", "InvalidConfig", "NodeNotReady", "NotOneNode"}, "reasons of the SDK"

@@ -64,6 +64,7 @@ class FabricCxlDriver(dra.NodeBindingDriver):
     own_conditions = (READY,)
     attach_after: ClassVar[Collection[str]] = (ATTACHED,)
     node_releases = True
+    attach_timeout_seconds = 540.0  # larger than the largest `waitSeconds`; clearing takes time too
 
     def __init__(self, settings: str | None = None, hardware: NodeHardware | None = None) -> None:
         self._settings = read_settings(os.environ.get(VARIABLE, "") if settings is None else settings)

@@ -53,7 +53,8 @@ class CxlNodeSettings(_Strict, frozen=True):
 
     clear: bool = True
     system_ram: bool = False
-    wait_seconds: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    # `FabricCxlDriver.attach_timeout_seconds` is larger, so that the driver's own error comes first.
+    wait_seconds: Annotated[float, msgspec.Meta(gt=0, le=480)] = 60.0
     host: CxlHostSettings = CxlHostSettings()
     simulator: CxlNodeSimulatorSettings = CxlNodeSimulatorSettings()
 

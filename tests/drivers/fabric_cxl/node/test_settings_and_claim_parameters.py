@@ -10,6 +10,7 @@ from dradriver_fabric_cxl import FabricCxlDriver, MemoryConfig
 from dradriver_fabric_cxl.memory import MemoryMode
 from dradriver_fabric_cxl.memory.simulator import MemoryFileStore, SimulatedMemory
 from dradriver_fabric_cxl.names import SYSTEM_UUID
+from dradriver_fabric_cxl.node.settings import read_settings
 from dradriver_fabric_cxl.simulation import claim_simulated_host, memory_file
 from tests.drivers.fabric_cxl.cxl_nodes import GIB, MEMORY, claim, memory
 
@@ -22,6 +23,7 @@ CONFIG = {"apiVersion": "cxl.example.com/v1", "kind": "MemoryConfig"}
         ("clear: maybe", "clear"),
         ("system_ram: true", "system_ram"),
         ("waitSeconds: 0", "waitSeconds"),
+        ("waitSeconds: 481", "waitSeconds"),
         ("host: {root: /}", "root"),
         ("{", "YAML"),
     ],
@@ -31,6 +33,11 @@ def test_invalid_settings_are_reported_before_anything_starts(text: str, words: 
         FabricCxlDriver(text)
     assert words in str(refused.value)
     assert "FABRIC_CXL_SETTINGS" in str(refused.value)
+
+
+def test_the_drivers_own_time_limit_comes_before_the_sdks() -> None:
+    longest = read_settings("waitSeconds: 480").wait_seconds
+    assert longest < FabricCxlDriver.attach_timeout_seconds < 600
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
