@@ -243,8 +243,8 @@ class BindingController:
             await self._releases.check_node(claim, attachment)
         yield
 
-    async def _taint(self, attachment: Attachment) -> None:
-        await self._quarantine.add(attachment.pool, attachment.device, "detach-failed")
+    def _taint(self, attachment: Attachment) -> None:
+        self._quarantine.taint(attachment.pool, attachment.device, "detach-failed")
 
     def _other_holders(self, attachment: Attachment) -> set[Attachment]:
         """Return the other recorded attachments of the attachment's device."""
@@ -287,7 +287,7 @@ class BindingController:
 
         async def report(problem: str) -> None:
             self._reports.report_stuck("detach", claim, attachment, problem)
-            await self._taint(attachment)
+            self._taint(attachment)
 
         try:
             await call_within(

@@ -5,7 +5,7 @@ The waits are in memory only: the next process reads the notes again, and begins
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,7 +31,7 @@ class ReleaseWaits:
     Args:
         check: reads nodes and notes.
         reports: receives attachments that a node does not release.
-        quarantine: awaited with such an attachment; keeps new claims away from its device.
+        quarantine: called with such an attachment; begins to keep new claims away from its device.
         clock: returns seconds.
 
     Attributes:
@@ -46,7 +46,7 @@ class ReleaseWaits:
         self,
         check: ReleaseCheck,
         reports: AttachmentReports,
-        quarantine: Callable[[Attachment], Awaitable[None]],
+        quarantine: Callable[[Attachment], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._check = check
@@ -71,7 +71,7 @@ class ReleaseWaits:
                 wait.problem = problem
                 _log.warning("claim %s: device %s is not detached: %s", claim.ref, attachment.device, problem)
             self._reports.report_stuck("release", claim, attachment, f"is not detached: {problem}")
-            await self._quarantine(attachment)
+            self._quarantine(attachment)
         return False
 
     def forget(self, attachment: Attachment) -> None:

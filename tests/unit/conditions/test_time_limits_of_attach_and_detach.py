@@ -82,6 +82,22 @@ async def test_a_failing_detach_is_reported_and_its_device_tainted_until_it_succ
     assert set(hardware.attached) == {"gpu-1"}
 
 
+async def test_a_failing_detach_is_repeated_while_its_device_cannot_be_tainted(
+    lab: Lab, hardware: Hardware, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server rejects writes of slices."""
+    driver = DetachFails(hardware)
+    async with lab.scheduler(), lab.driver(driver) as process:
+        await lab.pod()
+        await lab.bound()
+        monkeypatch.setattr(process._quarantine, "_publish_again", lambda: None)
+        await lab.delete_pod()
+        await wait_for_event(lab, "DetachFailed")
+        driver.works = True
+        await lab.until(lambda _, claims: not claims["default/pod-1"].metadata.finalizers)
+    assert not hardware.attached
+
+
 class AttachHangs(FabricDriver):
     """`attach` never returns for gpu-0."""
 

@@ -199,6 +199,31 @@ async def test_a_wait_is_reported_with_the_node_and_the_reason(
     assert (memory.pulled, memory.attached) == ([], {})
 
 
+async def test_a_detach_does_not_wait_for_the_taint_of_its_device(
+    lab: Lab, memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server rejects writes of slices, so the device is never shown as tainted."""
+    monkeypatch.setattr(ReleaseWaits, "report_seconds", 0.0)
+    async with (
+        lab.scheduler(),
+        lab.driver(Pools(memory)) as process,
+        plugin_of(lab, OnNode(memory), folder) as plugin,
+    ):
+        await is_ready(lab)
+        await lab.pod()
+        await lab.bound()
+        assert not (await prepare(plugin, lab.claim()))[lab.claim().metadata.uid].error
+        monkeypatch.setattr(process._quarantine, "_publish_again", lambda: None)
+        reported = asyncio.Event()
+        monkeypatch.setattr(process._reports, "report_stuck", lambda *_: reported.set())
+        await lab.delete_pod()
+        await reported.wait()
+        await unprepare(plugin.parts.claims, claim_ref(lab.claim()))
+        await let_go(lab)
+    assert not lab.tainted()
+    assert (memory.pulled, memory.attached) == ([], {})
+
+
 async def test_a_node_without_a_note_fails_the_claim_and_the_device_is_not_bad(
     lab: Lab, memory: Memory, folder: Path
 ) -> None:
