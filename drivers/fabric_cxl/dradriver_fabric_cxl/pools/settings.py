@@ -1,6 +1,7 @@
 """The operator's settings: YAML in `$FABRIC_CXL_POOLS_SETTINGS`."""
 
 from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -111,9 +112,29 @@ def read_settings(text: str) -> PoolsSettings:
         settings.make_rules()
     except (msgspec.ValidationError, ValueError) as error:
         raise dra.UsageError(f"${VARIABLE}: {error}") from error
-    if settings.manager is not None and not settings.manager.url.startswith("https://"):
-        raise dra.UsageError(f"${VARIABLE}: manager.url: {settings.manager.url} must begin with https://")
+    if settings.manager is not None and (problem := _find_url_problem(settings.manager.url)):
+        raise dra.UsageError(f"${VARIABLE}: manager.url: {problem}")
     return settings
+
+
+def _find_url_problem(url: str) -> str:
+    """Return why a URL is not that of a manager; "" if it is. The text has no user and no password."""
+    if not url.startswith("https://"):
+        return f"{url} must begin with https://"
+    try:
+        parts = urlsplit(url)
+        is_valid = bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        return f"is invalid: {error}"
+    if (
+        not is_valid
+        or parts.username is not None
+        or parts.path not in {"", "/"}
+        or parts.query
+        or parts.fragment
+    ):
+        return "must be https://HOST or https://HOST:PORT, without a user and a path"
+    return ""
 
 
 def _parse_size(text: str) -> int:

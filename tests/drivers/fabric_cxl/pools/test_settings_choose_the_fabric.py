@@ -24,6 +24,13 @@ MANAGER = "manager: {url: 'https://m', userFile: /u, passwordFile: /p}"
         ("attachSeconds: 600", "attachSeconds"),
         ("handedOutBy: both", "handedOutBy"),
         ("manager: {url: 'http://m', userFile: u, passwordFile: p}", "https://"),
+        *(
+            (
+                f"manager: {{url: 'https://{url}', userFile: u, passwordFile: p}}",
+                "manager.url: (must be|is invalid)",
+            )
+            for url in ("", "m/api", "m:0", "m:port", "m:99999", "user:word@m", "m?a=b", "m#a", "[m")
+        ),
         ("manager: {url: 'https://m'}", "userFile"),
         ("size: [1Gi]", "size"),
         ("{", "YAML"),
@@ -33,6 +40,13 @@ def test_a_wrong_setting_is_named(text: str, problem: str) -> None:
     with pytest.raises(dra.UsageError, match=problem) as wrong:
         FabricPoolsDriver(text)
     assert str(wrong.value).startswith(f"${VARIABLE}: ")
+
+
+@pytest.mark.parametrize("url", ["https://m", "https://m/", "https://m:8443", "https://[::1]:8443"])
+def test_a_manager_has_a_host_and_a_port(url: str) -> None:
+    manager = read_settings(f"manager: {{url: '{url}', userFile: u, passwordFile: p}}").manager
+    assert manager is not None
+    assert manager.url == url
 
 
 def test_sizes_are_quantities_of_kubernetes() -> None:

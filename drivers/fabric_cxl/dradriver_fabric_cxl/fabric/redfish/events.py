@@ -6,6 +6,7 @@ Source: Redfish specification (DSP0266), "Server-sent events"; HTML standard, "S
 from collections.abc import AsyncGenerator
 
 import aiohttp
+from aiohttp.http import HttpProcessingError
 
 from dradriver_fabric_cxl.fabric.errors import ManagerUnreachableError
 from dradriver_fabric_cxl.fabric.pace import FabricPace
@@ -25,7 +26,7 @@ async def read_events(session: RedfishSession, path: str, pace: FabricPace) -> A
         pace: time limits.
 
     Raises:
-        ManagerUnreachableError: the stream cannot be opened, or broke.
+        ManagerUnreachableError: the stream cannot be opened, cannot be read, or broke.
     """
     token = await session.token()
     headers = {"Accept": "text/event-stream", "X-Auth-Token": token}
@@ -52,3 +53,8 @@ async def read_events(session: RedfishSession, path: str, pace: FabricPace) -> A
         if is_open and isinstance(error, TimeoutError):
             return
         raise ManagerUnreachableError(f"GET {session.url}{path}: {type(error).__name__}") from None
+    except (HttpProcessingError, ValueError) as error:
+        # aiohttp raises them for a line that is longer than its buffer. Their text has the line.
+        raise ManagerUnreachableError(
+            f"GET {session.url}{path}: an event cannot be read: {type(error).__name__}"
+        ) from None

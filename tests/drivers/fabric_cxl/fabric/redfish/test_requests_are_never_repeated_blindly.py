@@ -21,7 +21,15 @@ from dradriver_fabric_cxl.fabric import (
 )
 from dradriver_fabric_cxl.fabric.redfish import RedfishFabric, open_redfish
 from dradriver_fabric_cxl.pools.attach_errors import to_attach_error
-from tests.drivers.fabric_cxl.fabric.redfish.tiny_manager import V1, TinyManager, answer, cut, link, members
+from tests.drivers.fabric_cxl.fabric.redfish.tiny_manager import (
+    V1,
+    Answer,
+    TinyManager,
+    answer,
+    cut,
+    link,
+    members,
+)
 from tests.drivers.fabric_cxl.fabric_suite import request_memory
 
 CHUNKS, CONNECTIONS, TASKS = f"{V1}/Chunks", f"{V1}/Connections", f"{V1}/Tasks"
@@ -406,6 +414,33 @@ async def test_a_manager_without_events_is_looked_at(manager: TinyManager, waits
         await anext(changes)
         assert waits == [10, 10, 10]
         assert (await fabric.inventory()).domains[0].health is FabricHealth.CRITICAL
+
+
+async def test_events_are_received_after_a_line_that_is_too_long(
+    manager: TinyManager, fabric: RedfishFabric, waits: Waits
+) -> None:
+    manager.resources[f"{V1}/"]["EventService"] = link(f"{V1}/EventService")
+    manager.resources[f"{V1}/EventService"] = {"ServerSentEventUri": f"{V1}/Events"}
+
+    def stream(*lines: bytes) -> Answer:
+        async def send(http: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            await response.prepare(http)
+            for line in lines:
+                await response.write(line)
+            return response
+
+        return send
+
+    manager.answers["GET", f"{V1}/Events"] += [
+        stream(b"data: " + b"x" * (1 << 20), b"\n\n"),
+        stream(b"data: {}\n\n"),
+    ]
+    async with aclosing(fabric.changes()) as changes:
+        for _ in range(4):  # at once, the first stream, the second stream, its event
+            await anext(changes)
+    assert manager.count("GET", f"{V1}/Events") == 2
+    assert waits == [1]
 
 
 async def test_one_of_several_fabrics_has_to_be_named(manager: TinyManager, fabric: RedfishFabric) -> None:
