@@ -3,6 +3,7 @@
 The fabric's manager is outside of the guest. Each connection plugs memory into the guest.
 """
 
+import asyncio
 import mmap
 import os
 import stat
@@ -20,6 +21,8 @@ from dradriver_fabric_cxl import FabricCxlDriver, MemoryConfig
 from dradriver_fabric_cxl.attached import AttachedDevice
 from dradriver_fabric_cxl.fabric import AttachmentIdentity, AttachRequest, Fabric, FabricPace, MemoryRequest
 from dradriver_fabric_cxl.fabric.redfish import CredentialFiles, RedfishSettings, open_redfish
+from dradriver_fabric_cxl.memory import MemoryMode
+from dradriver_fabric_cxl.memory.sysfs import SysfsMemory
 from dradriver_fabric_cxl.names import DRIVER, SYSTEM_UUID
 from tests.drivers.fabric_cxl.cxl_nodes import binding_claim
 from tests.drivers.fabric_cxl.guest.controls import CXL, count_memory, find_memdev
@@ -90,6 +93,24 @@ def write_cdi(claim: dra.Claim, prepared: dra.PreparedDevice) -> None:
     CdiDirectory(OUT / "cdi", names).write(claim.uid, encode_spec(spec))
 
 
+def leave_data(claim: dra.Claim) -> None:
+    """Write what the last tenant left: QEMU plugs in new memory each time, and this memory is zero."""
+    data = claim.devices[0].data
+    assert data is not None
+    serial = AttachedDevice.parse(data).serial_number
+    memory = SysfsMemory()
+    memory.open()
+    try:
+        while serial not in {each.serial for each in memory.devices()}:
+            memory.wait_change(0.1)
+        usable = memory.make(serial, MemoryMode.DEVDAX)
+        with usable.path.open("r+b") as file, mmap.mmap(file.fileno(), usable.align) as mapped:
+            mapped[: len(TENANT)] = TENANT
+        memory.take_back(serial)
+    finally:
+        memory.close()
+
+
 def use(node: dra.DeviceNode, folder: Path) -> bytes:
     """Read the memory through its device node, as a container has it, and leave bytes in it."""
     assert node.major is not None
@@ -108,6 +129,7 @@ async def test_memory_goes_through_two_claims_on_one_port(fabric: Fabric, tmp_pa
     async with running_driver(tmp_path) as driver:
         for uid in ("a1b2c3d4-0000-4000-8000-000000000001", "a1b2c3d4-0000-4000-8000-000000000002"):
             claim = await attach(fabric, uid)
+            await asyncio.to_thread(leave_data, claim)
             await driver.attach(binding_claim(claim), claim.devices[0])
             [prepared] = (await driver.prepare(claim)).values()
             write_cdi(claim, prepared)
