@@ -130,7 +130,7 @@ class ProcessesOfHalves(HardwareOfHalves):
     async def _run_node(self, node: str, uid: str) -> AsyncIterator[BindingPlugin]:
         folder = self.folder / node
         (folder / "registry").mkdir(parents=True, exist_ok=True)
-        driver = FabricCxlDriver(f"{{waitSeconds: 600, simulator: {{folder: {self.simulation}}}}}")
+        driver = FabricCxlDriver(f"{{waitSeconds: 480, simulator: {{folder: {self.simulation}}}}}")
         driver.simulate = "always"
         config = PluginConfig(
             node,
