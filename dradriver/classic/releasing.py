@@ -16,6 +16,12 @@ A claim that is gone is released by its record.
 A process may have lost the answer of its write of an allocation, or died before it. So before `deallocate`, a
 claim that this process has not cleared gets an annotation: after this write, no earlier one can allocate it.
 
+A process with another Lease may have begun to allocate the claim, with a record that this process does not know
+yet. So if no record is known, it is read after the annotation is written, and again before the finalizer and
+the annotation are removed. If it exists at the first time, nothing is deallocated. If it exists only at the
+second time, the annotation stays, and the other process gives up its allocation. Otherwise that process
+allocates after this `deallocate`.
+
 With `node_releases`, `deallocate` waits until the node has released the claim. The node writes its usage note
 before it reads the claim, and this process reads the note after it has seen that the allocation is gone, so at
 least one of the two sees the other (`node.usage`).
@@ -100,8 +106,11 @@ class Releaser:
             if view.claim is not None and not await self._writes.settle(view.claim):
                 continue
             claim = self._state.claim(uid)
+            if await self._has_new_record(claim, view.record):
+                continue
             await self.deallocate(_describe(uid, claim, view.record))
-            await self._finish(claim, view.record)
+            if not await self._has_new_record(claim, view.record):
+                await self._finish(claim, view.record)
             self._state.settled.discard(uid)
             return
 
@@ -144,6 +153,14 @@ class Releaser:
                 self._reports.report("release", claim.namespace, claim.name, claim.uid, message)
                 raise DraError(f"claim {claim}: {message}")
             await asyncio.sleep(self.pause_seconds)
+
+    async def _has_new_record(self, claim: ResourceClaim | None, record: ControllerAllocation | None) -> bool:
+        """Return whether a claim without a known record has one, which is then in the cache.
+
+        It is of a process with another Lease: the attempt of that process is not this one's to release. If the
+        record was created after `settle`, the annotation of the claim ends the attempt.
+        """
+        return record is None and claim is not None and await self._writes.read_record(claim)
 
     async def _finish(self, claim: ResourceClaim | None, record: ControllerAllocation | None) -> None:
         if record is not None:
