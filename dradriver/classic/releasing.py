@@ -170,7 +170,7 @@ class Releaser:
 
 
 def _describe(uid: str, claim: ResourceClaim | None, record: ControllerAllocation | None) -> RecordedClaim:
-    node = record.spec.node if record is not None else ""
+    node = record.node if record is not None else ""
     if claim is not None:
         return RecordedClaim(uid, claim.metadata.namespace, claim.metadata.name, node)
     if record is not None:

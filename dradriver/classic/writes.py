@@ -24,7 +24,7 @@ from dradriver.kube import (
     Unavailable,
 )
 from dradriver.model.classic.allocation_records import ControllerAllocation, RecordedAllocation
-from dradriver.model.classic.names import LEASE_ANNOTATION, RELEASE_ANNOTATION, finalizer
+from dradriver.model.classic.names import LEASE_ANNOTATION, NODE_ANNOTATION, RELEASE_ANNOTATION, finalizer
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import Allocation, ConsumerReference, ResourceClaim
 
@@ -206,6 +206,31 @@ class ClaimWrites:
         if stored.spec != spec or lease != self._state.lease:
             held = f"node {stored.spec.node!r} and Lease {lease!r}"
             raise ClaimChangedError(f"claim {claim.ref}: its record is of an attempt for {held}")
+
+    async def record_node(self, claim: ResourceClaim, node: str) -> None:
+        """Add the node of an immediate claim to its record, before the allocation is written.
+
+        With `node_releases`, the claim is deallocated only after this node has released it. If the process dies
+        after this write, no pod has used the claim.
+
+        Args:
+            claim: the claim, with its record.
+            node: the only node on which the claim is allocated.
+
+        Raises:
+            ClaimChangedError: others have deleted the record.
+            ApiError: the write failed.
+        """
+        meta = claim.metadata
+        body = {"metadata": {"annotations": {NODE_ANNOTATION: node}}}
+        try:
+            stored = await self._client.patch(
+                *(CONTROLLER_ALLOCATIONS, meta.uid, meta.namespace, body, PatchKind.MERGE),
+                into=ControllerAllocation,
+            )
+        except NotFound as error:
+            raise ClaimChangedError(f"claim {claim.ref}: its record was deleted") from error
+        self._state.records.apply_written(stored)
 
     async def delete_record(self, record: ControllerAllocation) -> None:
         """Delete a record."""
