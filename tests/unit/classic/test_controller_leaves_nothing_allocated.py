@@ -87,8 +87,9 @@ async def test_a_requested_deallocation_of_an_immediate_claim_moves_it(lab: Shel
         await lab.create_claim(immediate=True)
         await lab.allocated()
         await request_deallocation(lab)
-        await lab.until(lambda: len(shelf.log) == 3)
-        await lab.until(lambda: not (c := lab.claim()) or (c.allocation and not c.status.devices))
+        await lab.until(lambda: len(shelf.log) == 3 and (c := lab.claim()) and not c.status.devices)
+        claim = await lab.allocated()
+        assert claim.status.devices == []
     assert [method for method, _ in shelf.log] == ["allocate", "deallocate", "allocate"]
 
 
@@ -202,6 +203,20 @@ async def test_what_the_hardware_holds_for_no_claim_is_released_at_start(lab: Sh
         while shelf.held:
             await asyncio.sleep(0.01)
     assert set(shelf.calls("deallocate")) == {"gone", unallocated.metadata.uid}
+
+
+async def test_an_orphan_that_cannot_be_released_delays_no_other(lab: ShelfLab, shelf: Shelf) -> None:
+    class Stuck(ShelfDriver):
+        async def deallocate(self, claim: dra.RecordedClaim) -> None:
+            if claim.uid == "a-stuck-one":
+                raise OSError("the port is down")
+            await super().deallocate(claim)
+
+    shelf.held |= {"a-stuck-one": ("node-1", 1), "gone": ("node-1", 1)}
+    async with lab.driver(Stuck(shelf)):
+        while "gone" in shelf.held:
+            await asyncio.sleep(0.01)
+    assert set(shelf.held) == {"a-stuck-one"}
 
 
 async def test_a_failed_deallocation_is_an_event_and_is_repeated(lab: ShelfLab, shelf: Shelf) -> None:
