@@ -2,11 +2,22 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 import dradriver as dra
-from dradriver.kube import CLAIMS, CLASSES, CONTROLLER_ALLOCATIONS, PODS, PatchKind, object_tasks
+from dradriver.kube import (
+    CLAIMS,
+    CLASSES,
+    CONTROLLER_ALLOCATIONS,
+    PODS,
+    Client,
+    PatchKind,
+    Resource,
+    Unavailable,
+    object_tasks,
+)
 from dradriver.model.classic.names import DEALLOCATION_REQUESTED
 from tests.unit.classic.shelf import CLASS, FINALIZER, Shelf, ShelfDriver, ShelfLab, class_of
 
@@ -62,6 +73,71 @@ async def test_an_allocation_that_others_clear_is_deallocated_and_made_again(
         await lab.until(lambda: shelf.log[-1] == ("allocate", uid) and len(shelf.log) == 3)
         await lab.allocated()
     assert shelf.log == [("allocate", uid), ("deallocate", uid), ("allocate", uid)]
+
+
+async def test_an_allocation_that_others_clear_while_another_claim_of_the_pod_is_written_is_made_again(
+    lab: ShelfLab, shelf: Shelf
+) -> None:
+    """Both claims have one attempt, so the first one is released only after the write of the second one."""
+
+    class HeldSecond(Client):
+        writes = 0
+        is_held, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def patch(self, resource: Resource, *args: Any, **kwargs: Any) -> Any:
+            if resource is CLAIMS and kwargs.get("subresource") == "status":
+                HeldSecond.writes += 1
+                if HeldSecond.writes == 2:
+                    self.is_held.set()
+                    await self.may_go_on.wait()
+            return await super().patch(resource, *args, **kwargs)
+
+    claims = [await lab.create_claim(name) for name in ("claim-1", "claim-2")]
+    pod = await lab.create_pod("claim-1", "claim-2")
+    async with lab.driver(ShelfDriver(shelf), client=HeldSecond):
+        await lab.negotiate(pod, "node-1")
+        await HeldSecond.is_held.wait()
+        first, second = sorted(claims, key=lambda claim: lab.claims.items[claim.ref].allocation is None)
+        await lab.clear(first.metadata.name)
+        await lab.until(lambda: lab.claims.items[first.ref].allocation is None)
+        assert shelf.calls("deallocate") == []
+        HeldSecond.may_go_on.set()
+        await lab.until(lambda: shelf.calls("allocate").count(first.metadata.uid) == 2)
+        await lab.allocated("claim-1")
+        await lab.allocated("claim-2")
+    assert shelf.calls("deallocate") == [first.metadata.uid]
+    assert shelf.held == {each.metadata.uid: ("node-1", 1) for each in (first, second)}
+
+
+@pytest.mark.parametrize("immediate", [False, True], ids=["delayed", "immediate"])
+async def test_an_allocation_whose_answer_was_lost_and_that_others_clear_is_made_again(
+    lab: ShelfLab, shelf: Shelf, immediate: bool
+) -> None:
+    """It is cleared before the controller reads the claim, so it finds no sign of its write."""
+
+    class Clearing(Client):
+        is_lost = False
+
+        async def patch(self, resource: Resource, *args: Any, **kwargs: Any) -> Any:
+            stored = await super().patch(resource, *args, **kwargs)
+            if resource is CLAIMS and kwargs.get("subresource") == "status" and not Clearing.is_lost:
+                Clearing.is_lost = True
+                await lab.clear()
+                raise Unavailable("the answer is lost")
+            return stored
+
+    await lab.create_claim(immediate=immediate)
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(ShelfDriver(shelf), client=Clearing):
+        if not immediate:
+            await lab.negotiate(pod, "node-1")
+        await lab.until(lambda: Clearing.is_lost and len(shelf.calls("allocate")) > 1)
+        claim = await lab.allocated()
+        assert shelf.held == {claim.metadata.uid: ("node-1", 1)}
+        await lab.release()
+        await lab.client.delete(CLAIMS, "claim-1", "default")
+        await lab.gone()
+    assert shelf.held == {}
 
 
 async def test_a_requested_deallocation_waits_until_no_pod_has_reserved_the_claim(
