@@ -187,10 +187,14 @@
           operations: [CREATE, UPDATE, DELETE]
           resources: [controllerallocations]
     matchConditions:
-      # The controllers of Kubernetes remove records with their namespace.
+      # These controllers of Kubernetes remove records with their namespace. The last name is the one of both, if
+      # kube-controller-manager runs without --use-service-account-credentials.
       - name: not-a-deletion-by-kubernetes
         expression: >-
-          object != null || !request.userInfo.username.startsWith('system:serviceaccount:kube-system:')
+          object != null || !(request.userInfo.username in [
+          'system:serviceaccount:kube-system:namespace-controller',
+          'system:serviceaccount:kube-system:generic-garbage-collector',
+          'system:kube-controller-manager'])
     validations:
       - expression: >-
           authorizer.group('classic.dradriver.dev').resource('controllers').name(

@@ -25,7 +25,7 @@ from dradriver.kube import (
     Resource,
 )
 from dradriver.model.classic.allocation_records import ControllerAllocation, RecordedAllocation
-from dradriver.model.classic.names import LEASE_ANNOTATION
+from dradriver.model.classic.names import LEASE_ANNOTATION, NODE_ANNOTATION
 from dradriver.model.core.lease import Lease, LeaseSpec
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import ResourceClaim
@@ -126,8 +126,8 @@ async def test_the_claims_of_a_lease_that_ended_are_taken_over(lab: ShelfLab, sh
     await record_of_other(lab, claim)
     async with lab.driver(ShelfDriver(shelf), OWN):
         await lab.allocated()
-        record = await lab.until(lambda: lab.record(claim))
-    assert record.metadata.annotations == {LEASE_ANNOTATION: OWN}
+        record = await lab.until(lambda: r if (r := lab.record(claim)) and r.node else None)
+    assert record.metadata.annotations == {LEASE_ANNOTATION: OWN, NODE_ANNOTATION: "node-1"}
     assert shelf.calls("deallocate") == [claim.metadata.uid]
 
 
