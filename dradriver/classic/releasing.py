@@ -17,10 +17,14 @@ A process may have lost the answer of its write of an allocation, or died before
 claim that this process has not cleared gets an annotation: after this write, no earlier one can allocate it.
 
 A process with another Lease may have begun to allocate the claim, with a record that this process does not know
-yet. So if no record is known, it is read after the annotation is written, and again before the finalizer and
-the annotation are removed. If it exists at the first time, nothing is deallocated. If it exists only at the
-second time, the annotation stays, and the other process gives up its allocation. Otherwise that process
-allocates after this `deallocate`.
+yet. So if no record is known, it is read three times:
+
+| the record exists first | result |
+|---|---|
+| before the annotation is written (usual) | nothing is changed, and the other process continues |
+| after it | nothing is deallocated. The annotation stays, and the other process tries again |
+| before the finalizer and the annotation are removed | they stay, and the other process tries again |
+| later | the other process allocates after this `deallocate` |
 
 With `node_releases`, `deallocate` waits until the node has released the claim. The node writes its usage note
 before it reads the claim, and this process reads the note after it has seen that the allocation is gone, so at
@@ -103,6 +107,8 @@ class Releaser:
             meta, spec = view.record.metadata, view.record.spec
             await self._writes.read_uid(meta.namespace, spec.claim_name, uid)
         while next_claim_step(view := self._state.view(uid)) is ClaimStep.RELEASE:
+            if await self._has_new_record(view.claim, view.record):
+                continue
             if view.claim is not None and not await self._writes.settle(view.claim):
                 continue
             claim = self._state.claim(uid)

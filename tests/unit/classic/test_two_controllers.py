@@ -25,7 +25,7 @@ from dradriver.kube import (
     Resource,
 )
 from dradriver.model.classic.allocation_records import ControllerAllocation, RecordedAllocation
-from dradriver.model.classic.names import LEASE_ANNOTATION, NODE_ANNOTATION
+from dradriver.model.classic.names import LEASE_ANNOTATION, NODE_ANNOTATION, RELEASE_ANNOTATION
 from dradriver.model.core.lease import Lease, LeaseSpec
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import ResourceClaim
@@ -146,22 +146,37 @@ async def test_what_another_process_allocates_now_is_no_orphan(lab: ShelfLab, sh
     assert shelf.calls("deallocate") == ["gone"]
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 async def test_a_claim_is_not_released_if_another_process_has_recorded_it_since(
-    lab: ShelfLab, shelf: Shelf
+    lab: ShelfLab, shelf: Shelf, is_late: bool
 ) -> None:
-    """The caches are read nowhere here, so they do not have the record."""
+    """It records the claim before or after this process writes the annotation.
+
+    The caches are read nowhere here, so they do not have the record.
+    """
+
+    class Writes(ClaimWrites):
+        async def settle(self, claim: ResourceClaim) -> bool:
+            has_settled = await super().settle(claim)
+            await record_of_other(lab, claim)
+            return has_settled
+
     driver, state = ShelfDriver(shelf), ControllerState(lab.client, CONTROLLER, OWN)
     await lab.create_claim(immediate=True)
     body = {"metadata": {"finalizers": [FINALIZER]}}
     claim = await lab.client.patch(CLAIMS, "claim-1", "default", body, PatchKind.MERGE, into=ResourceClaim)
-    await record_of_other(lab, claim)
+    if not is_late:
+        await record_of_other(lab, claim)
     state.claims.apply_written(claim)
     calls = Calls(driver)
     reports = ControllerReports(EventRecorder(lab.client, CONTROLLER), ControllerMetrics(CONTROLLER))
-    await Releaser(driver, state, ClaimWrites(lab.client, state), calls, reports).release(claim.metadata.uid)
+    await Releaser(driver, state, Writes(lab.client, state), calls, reports).release(claim.metadata.uid)
     calls.close()
     assert shelf.log == []
     assert next_claim_step(state.view(claim.metadata.uid)) is ClaimStep.RIVAL
+    stored = await lab.client.get(CLAIMS, "claim-1", "default", into=ResourceClaim)
+    assert (RELEASE_ANNOTATION in stored.metadata.annotations) == is_late
+    assert is_late or stored == claim, "the other process continues undisturbed"
 
 
 async def test_an_allocation_is_not_written_after_a_process_with_another_lease_has_begun_to_release_it(
