@@ -5,7 +5,8 @@ each controller. The scheduler is the embedded one with the API server in one pr
 `--kube-scheduler` a real kube-scheduler with the extender, kube-apiserver and etcd; then also the controllers
 run in this process.
 
-A round is a version of a pod's `PodSchedulingContext` that the scheduler wrote.
+A round is a version of a pod's `PodSchedulingContext` that the scheduler wrote. The exit code is 1 if the
+median of the rounds is above 3, or if a pod is not bound within 60 s, or 300 s behind kube-scheduler.
 """
 
 import argparse
@@ -16,7 +17,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -52,6 +54,9 @@ _CONTROLLERS: Final = ("one.example.com", "two.example.com")
 _PROGRESS: Final = 25
 _SPARE: Final = 1.25
 """The slots on nodes that no controller refuses, as a multiple of the pods."""
+_MOST_ROUNDS: Final = 3
+_EMBEDDED_SECONDS: Final = 60.0
+_KUBE_SCHEDULER_SECONDS: Final = 300.0
 
 
 class RefusingDriver(ControllerDriver):
@@ -108,6 +113,43 @@ def disagreeing(nodes: Sequence[str], pods: int) -> list[RefusingDriver]:
     return drivers
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured with one scheduler.
+
+    Attributes:
+        title: the scheduler.
+        pods: the number of pods.
+        bound: the number of pods that were bound in time.
+        seconds: the time until the last of them was bound.
+        counts: the rounds of each pod.
+    """
+
+    title: str
+    pods: int
+    bound: int
+    seconds: float
+    counts: Sequence[int]
+
+    @property
+    def row(self) -> Sequence[str]:
+        """Return the row of the table."""
+        return [
+            *(self.title, str(self.pods), f"{self.seconds:.1f}"),
+            *(f"{median(self.counts):g}", f"{percentile(self.counts, 99):g}"),
+        ]
+
+    @property
+    def problem(self) -> str:
+        """Return why the outcome is not acceptable; empty if it is."""
+        if self.bound < self.pods:
+            return f"{self.title}: {self.pods - self.bound} of {self.pods} pods were not bound in time"
+        if median(self.counts) > _MOST_ROUNDS:
+            rule = f"must be at most {_MOST_ROUNDS}"
+            return f"{self.title}: the median of the rounds is {median(self.counts):g}, {rule}"
+        return ""
+
+
 class Rounds:
     """Counts the rounds of each pod, and notes when it was bound."""
 
@@ -146,8 +188,10 @@ async def controllers(client: Client, drivers: Sequence[RefusingDriver]) -> Asyn
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def measure(title: str, client: Client, nodes: int, pods: int, profile: str) -> Sequence[str]:
-    """Return the row of one scheduler."""
+async def measure(
+    title: str, client: Client, nodes: int, pods: int, profile: str, seconds: float | None
+) -> Outcome:
+    """Return the outcome of one scheduler, after `seconds` also if pods are not bound."""
     made = named_nodes(nodes)
     names = [node.name for node in made]
     classes = [builders.controller_class(name, controller=name) for name in _CONTROLLERS]
@@ -169,24 +213,20 @@ async def measure(title: str, client: Client, nodes: int, pods: int, profile: st
         await seen_pods.wait_synced()
         await contexts.wait_synced()
         began = time.monotonic()
-        await each([f"pod-{number}" for number in range(pods)], make)
-        while len(rounds.bound) < pods:
-            rounds.changed.clear()
-            await rounds.changed.wait()
-            if len(rounds.bound) % _PROGRESS == 0:
-                print(f"{title}: {len(rounds.bound)} of {pods} pods are bound", file=sys.stderr)
-    counts = list(rounds.counts.values())
-    return [
-        title,
-        str(pods),
-        f"{max(rounds.bound.values()) - began:.1f}",
-        f"{median(counts):g}",
-        f"{percentile(counts, 99):g}",
-    ]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await each([f"pod-{number}" for number in range(pods)], make)
+                while len(rounds.bound) < pods:
+                    rounds.changed.clear()
+                    await rounds.changed.wait()
+                    if len(rounds.bound) % _PROGRESS == 0:
+                        print(f"{title}: {len(rounds.bound)} of {pods} pods are bound", file=sys.stderr)
+    last = max(rounds.bound.values(), default=began)
+    return Outcome(title, pods, len(rounds.bound), last - began, list(rounds.counts.values()) or [0])
 
 
-async def embedded(nodes: int, pods: int) -> Sequence[str]:
-    """Measure the embedded scheduler."""
+async def embedded(nodes: int, pods: int, seconds: float | None = None) -> Outcome:
+    """Measure the embedded scheduler; None as `seconds`: without a time limit."""
     with tempfile.TemporaryDirectory(prefix="dradriver-bench-") as directory:
         server = ApiServer(Path(directory) / "server")
         await server.start()
@@ -196,31 +236,35 @@ async def embedded(nodes: int, pods: int) -> Sequence[str]:
             async with await Client.connect(str(kubeconfig)) as client:
                 await install_definitions(client)
                 async with Controllers(client):
-                    return await measure("embedded", client, nodes, pods, "")
+                    return await measure("embedded", client, nodes, pods, "", seconds)
         finally:
             await server.stop()
 
 
-async def behind_kube_scheduler(nodes: int, pods: int) -> Sequence[str]:
+async def behind_kube_scheduler(nodes: int, pods: int) -> Outcome:
     """Measure kube-scheduler with the extender."""
     async with control_plane_only({}) as (bed, client):
         await install_definitions(client)
         with extender(bed, "ordered") as profile:
-            return await measure("kube-scheduler with the extender", client, nodes, pods, profile)
+            title = "kube-scheduler with the extender"
+            return await measure(title, client, nodes, pods, profile, _KUBE_SCHEDULER_SECONDS)
 
 
 async def main() -> int:
-    """Measure, and print the table."""
+    """Measure, print the table, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.classic", description=__doc__)
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--pods", type=int, default=200)
     parser.add_argument("--kube-scheduler", action="store_true", help="also measure a real kube-scheduler")
     options = parser.parse_args()
-    rows = [await embedded(options.nodes, options.pods)]
+    outcomes = [await embedded(options.nodes, options.pods, _EMBEDDED_SECONDS)]
     if options.kube_scheduler:
-        rows.append(await behind_kube_scheduler(options.nodes, options.pods))
-    print(markdown(["scheduler", "pods", "seconds until all are bound", "rounds, median", "rounds, p99"], rows))
-    return 0
+        outcomes.append(await behind_kube_scheduler(options.nodes, options.pods))
+    titles = ["scheduler", "pods", "seconds until all are bound", "rounds, median", "rounds, p99"]
+    print(markdown(titles, [outcome.row for outcome in outcomes]))
+    problems = [outcome.problem for outcome in outcomes if outcome.problem]
+    print("\n".join(problems), file=sys.stderr, end="\n" if problems else "")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

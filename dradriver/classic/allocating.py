@@ -5,6 +5,7 @@
 | the finalizer is added | an unallocated claim with finalizer | `deallocate`, then a new attempt |
 | the record is created | an unallocated claim with finalizer and record | `deallocate`, then a new attempt |
 | `allocate` | the same | `deallocate`, then a new attempt |
+| the node of an immediate claim is added to the record | the same | `deallocate`, then a new attempt |
 | the allocation is written | an allocated and reserved claim | nothing |
 
 After an error within one process, the attempt goes on as long as it is wanted: `allocate` is called again. If
@@ -179,7 +180,10 @@ class Allocator:
             self._state.attempts.pop(uid, None)  # so that it is released
             raise
         consumer = _consumer(pod) if pod is not None else None
+        chosen = allocation.node_selector.only_node if node is None and allocation.node_selector else ""
         try:
+            if chosen:
+                await self._writes.record_node(claim, chosen)
             await self._writes.write_allocation(claim, allocation, consumer)
         except ClaimChangedError as error:
             self._state.attempts.pop(uid, None)

@@ -8,7 +8,7 @@ dies, the next one checks all nodes again.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dradriver.classic.parameters import ClaimParameters
@@ -120,11 +120,31 @@ class UnsuitableNodeChecks:
         nodes = nodes_to_check(context, self._state.controller)
         try:
             unsuitable = await self._ask(pod, pending, nodes)
+            await self._answer(context, pending, unsuitable)
         except DraError as error:
             for each in pending:
                 meta = each.controlled.claim.metadata
                 self._reports.report("unsuitable_nodes", meta.namespace, meta.name, meta.uid, str(error))
             raise
+        if context.ref in self._state.contexts.items:
+            self._last[context.ref] = _Checked(question, changes, asyncio.get_running_loop().time())
+
+    async def withdraw(self, context: PodSchedulingContext) -> None:
+        """Remove all answers of this controller from a context.
+
+        Raises:
+            DraError: the write failed.
+        """
+        self.forget(context.ref)
+        await self._write(context, [])
+
+    async def _answer(
+        self,
+        context: PodSchedulingContext,
+        pending: Sequence[NegotiatedClaim],
+        unsuitable: Mapping[str, list[str]],
+    ) -> None:
+        """Write the unsuitable nodes of each claim, by UID, if they are not in the context yet."""
         entries = [
             ClaimSchedulingStatus(
                 name=name, controller_name=self._state.controller, unsuitable_nodes=unsuitable[each.uid]
@@ -138,8 +158,6 @@ class UnsuitableNodeChecks:
         ]
         if {each.name: each for each in entries} != {each.name: each for each in own}:
             await self._write(context, entries)
-        if context.ref in self._state.contexts.items:
-            self._last[context.ref] = _Checked(question, changes, asyncio.get_running_loop().time())
 
     async def _ask(
         self, pod: Pod, pending: Sequence[NegotiatedClaim], nodes: Sequence[str]

@@ -21,6 +21,7 @@ The process needs these rights:
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from dradriver.aio.tasks import Background
@@ -33,7 +34,7 @@ from dradriver.classic.reports import ControllerReports
 from dradriver.classic.rivals import Rivals
 from dradriver.classic.state import ControllerState
 from dradriver.classic.steps.claim_steps import ClaimStep, ClaimView, find_other_controller, next_claim_step
-from dradriver.classic.steps.pod_steps import NegotiationStep, next_pod_step
+from dradriver.classic.steps.pod_steps import NegotiatedClaim, NegotiationStep, next_pod_step
 from dradriver.classic.writes import ClaimWrites
 from dradriver.driver import ControllerDriver
 from dradriver.errors import DraError
@@ -243,16 +244,23 @@ class ClassicController:
 
     def _has_pod_work(self, negotiation: tuple[PodSchedulingContext, Pod]) -> bool:
         context, pod = negotiation
-        return (
-            next_pod_step(context, self.state.pending(pod), self.state.controller) is not NegotiationStep.NONE
-        )
+        return self._next_pod_step(context, pod, self.state.pending(pod)) is not NegotiationStep.NONE
+
+    def _next_pod_step(
+        self, context: PodSchedulingContext, pod: Pod, pending: Sequence[NegotiatedClaim]
+    ) -> NegotiationStep:
+        has_stale = self.state.has_stale_answers(context, pod, pending)
+        return next_pod_step(context, pending, self.state.controller, has_stale=has_stale)
 
     async def _pod_step(self, negotiation: tuple[PodSchedulingContext, Pod], changed: asyncio.Event) -> bool:
         context, pod = negotiation
         pending = self.state.pending(pod)
-        match next_pod_step(context, pending, self.state.controller):
+        match self._next_pod_step(context, pod, pending):
             case NegotiationStep.NONE:
                 return False
+            case NegotiationStep.WITHDRAW:
+                await self._checks.withdraw(context)
+                await changed.wait()
             case NegotiationStep.CHECK:
                 if left := self._checks.seconds_left(context, pending):
                     await pause(changed, left)

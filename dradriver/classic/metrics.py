@@ -16,7 +16,7 @@ from dradriver.version import VERSION
 __all__ = ["ControllerMetrics"]
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-_FAILURES: Final = ("allocate", "deallocate", "unsuitable_nodes", "conflict", "allocations")
+_FAILURES: Final = ("allocate", "deallocate", "unsuitable_nodes", "conflict", "release", "allocations")
 
 
 class ControllerMetrics:

@@ -97,12 +97,21 @@ class OrphanedClaims:
             for claim in listing.items
             if claim.allocation is not None or own in claim.metadata.finalizers
         }
+        failures: list[DraError] = []
         for uid in sorted(held - kept - busy):
-            async with self._state.locks.hold(uid):
-                claim = self._state.claim(uid)
-                if self._state.has_task(uid) or (claim is not None and claim.allocation is not None):
-                    continue  # its allocation has begun since the answer
-                await self._releaser.deallocate(_as_recorded(uid, claim))
+            try:
+                await self._release_one(uid)
+            except DraError as error:  # it was reported; the other orphans must not wait for this one
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    async def _release_one(self, uid: str) -> None:
+        async with self._state.locks.hold(uid):
+            claim = self._state.claim(uid)
+            if self._state.has_task(uid) or (claim is not None and claim.allocation is not None):
+                return  # its allocation has begun since the answer
+            await self._releaser.deallocate(_as_recorded(uid, claim))
 
 
 def _as_recorded(uid: str, claim: ResourceClaim | None) -> RecordedClaim:

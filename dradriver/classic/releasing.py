@@ -16,6 +16,16 @@ A claim that is gone is released by its record.
 A process may have lost the answer of its write of an allocation, or died before it. So before `deallocate`, a
 claim that this process has not cleared gets an annotation: after this write, no earlier one can allocate it.
 
+A process with another Lease may have begun to allocate the claim, with a record that this process does not know
+yet. So if no record is known, it is read three times:
+
+| the record exists first | result |
+|---|---|
+| before the annotation is written (usual) | nothing is changed, and the other process continues |
+| after it | nothing is deallocated. The annotation stays, and the other process tries again |
+| before the finalizer and the annotation are removed | they stay, and the other process tries again |
+| later | the other process allocates after this `deallocate` |
+
 With `node_releases`, `deallocate` waits until the node has released the claim. The node writes its usage note
 before it reads the claim, and this process reads the note after it has seen that the allocation is gone, so at
 least one of the two sees the other (`node.usage`).
@@ -97,11 +107,16 @@ class Releaser:
             meta, spec = view.record.metadata, view.record.spec
             await self._writes.read_uid(meta.namespace, spec.claim_name, uid)
         while next_claim_step(view := self._state.view(uid)) is ClaimStep.RELEASE:
+            if await self._has_new_record(view.claim, view.record):
+                continue
             if view.claim is not None and not await self._writes.settle(view.claim):
                 continue
             claim = self._state.claim(uid)
+            if await self._has_new_record(claim, view.record):
+                continue
             await self.deallocate(_describe(uid, claim, view.record))
-            await self._finish(claim, view.record)
+            if not await self._has_new_record(claim, view.record):
+                await self._finish(claim, view.record)
             self._state.settled.discard(uid)
             return
 
@@ -145,6 +160,14 @@ class Releaser:
                 raise DraError(f"claim {claim}: {message}")
             await asyncio.sleep(self.pause_seconds)
 
+    async def _has_new_record(self, claim: ResourceClaim | None, record: ControllerAllocation | None) -> bool:
+        """Return whether a claim without a known record has one, which is then in the cache.
+
+        It is of a process with another Lease: the attempt of that process is not this one's to release. If the
+        record was created after `settle`, the annotation of the claim ends the attempt.
+        """
+        return record is None and claim is not None and await self._writes.read_record(claim)
+
     async def _finish(self, claim: ResourceClaim | None, record: ControllerAllocation | None) -> None:
         if record is not None:
             await self._writes.delete_record(record)
@@ -153,7 +176,7 @@ class Releaser:
 
 
 def _describe(uid: str, claim: ResourceClaim | None, record: ControllerAllocation | None) -> RecordedClaim:
-    node = record.spec.node if record is not None else ""
+    node = record.node if record is not None else ""
     if claim is not None:
         return RecordedClaim(uid, claim.metadata.namespace, claim.metadata.name, node)
     if record is not None:

@@ -115,7 +115,7 @@ def build_allocation(
             error lists all problems.
     """
     claim = controlled.claim
-    problems = list(_find_problems(controlled, result))
+    problems = list(_find_problems(controlled, result, node))
     if problems:
         raise InvalidObjectError(f"claim {claim.ref}: result of allocate()", problems)
     config = [
@@ -145,7 +145,9 @@ def _select_nodes(result: ControllerAllocationResult, node: str | None) -> NodeS
     return NodeSelector.for_node(node) if node else None
 
 
-def _find_problems(controlled: ControlledClaim, result: ControllerAllocationResult) -> Iterator[Problem]:
+def _find_problems(
+    controlled: ControlledClaim, result: ControllerAllocationResult, node: str | None
+) -> Iterator[Problem]:
     if len(result.devices) > MAX_RESULTS:
         yield Problem("devices", f"{len(result.devices)} devices: must be at most {MAX_RESULTS}")
     requests = [request.name for request in controlled.requests]
@@ -165,6 +167,18 @@ def _find_problems(controlled: ControlledClaim, result: ControllerAllocationResu
             yield Problem(f"handles[{driver}]", f"{len(data)} bytes: must be at most {MAX_HANDLE_BYTES} bytes")
     if result.on_any_node and result.node_selector is not None:
         yield Problem("on_any_node", "must not be True together with node_selector")
+    elif node and result.node_selector is not None and not _may_select(result.node_selector, node):
+        yield Problem("node_selector", f"must select the node {node}, for which the claim is allocated")
+
+
+def _may_select(selector: NodeSelector, node: str) -> bool:
+    """Return whether the selector can select the node. The controller reads no nodes, so it knows no labels."""
+    fields = {"metadata.name": node}
+    return any(
+        bool(term.match_expressions or term.match_fields)
+        and all(each.matches(fields) for each in term.match_fields)
+        for term in selector.node_selector_terms
+    )
 
 
 def _find_device_problems(device: ControllerDevice, requests: Sequence[str]) -> Iterator[Problem]:

@@ -1,7 +1,7 @@
 """The objects of the cluster as one process of a controller sees them, and its unfinished attempts."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -11,6 +11,7 @@ from dradriver.classic.steps.pod_steps import (
     NegotiatedClaim,
     find_node_to_allocate,
     find_pending,
+    has_stale_answers,
     is_negotiating,
 )
 from dradriver.errors import InvalidObjectError
@@ -218,6 +219,12 @@ class ControllerState:
         """Return the claims of a pod that this controller must allocate, without those of a rival."""
         found = find_pending(pod, self.claims.items, self.controller, self._resolve_valid)
         return [each for each in found if not self._has_rival(each)]
+
+    def has_stale_answers(
+        self, context: PodSchedulingContext, pod: Pod, pending: Sequence[NegotiatedClaim]
+    ) -> bool:
+        """Return whether this controller has answered about a claim that it does not allocate any more."""
+        return has_stale_answers(context, pod, self.claims.items, pending, self.controller)
 
     def _has_rival(self, claim: NegotiatedClaim) -> bool:
         record = self.record(claim.uid)

@@ -24,7 +24,7 @@ from dradriver.kube import (
     Unavailable,
 )
 from dradriver.model.classic.allocation_records import ControllerAllocation, RecordedAllocation
-from dradriver.model.classic.names import LEASE_ANNOTATION, RELEASE_ANNOTATION, finalizer
+from dradriver.model.classic.names import LEASE_ANNOTATION, NODE_ANNOTATION, RELEASE_ANNOTATION, finalizer
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import Allocation, ConsumerReference, ResourceClaim
 
@@ -63,6 +63,20 @@ class ClaimWrites:
         """Return the claim with this key and UID as the API server has it now; None if there is none."""
         return await self.read(ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid)))
 
+    async def read_record(self, claim: ResourceClaim) -> bool:
+        """Return whether the claim has a record now, by this process or a rival; the cache gets the record.
+
+        Raises:
+            ApiError: the API server did not answer.
+        """
+        uid, namespace = claim.metadata.uid, claim.metadata.namespace
+        try:
+            record = await self._client.get(CONTROLLER_ALLOCATIONS, uid, namespace, into=ControllerAllocation)
+        except NotFound:
+            return False
+        self._state.records.apply_written(record)
+        return self._state.record(uid) is not None
+
     async def add_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
         """Add the finalizer of the controller to a claim, before any side effect (KEP-3063).
 
@@ -73,8 +87,8 @@ class ClaimWrites:
             The claim as stored.
 
         Raises:
-            ClaimChangedError: the claim is gone, being deleted or allocated, or another controller has begun
-                to allocate it.
+            ClaimChangedError: the claim is gone, being deleted, released or allocated, or another controller
+                has begun to allocate it.
             ApiError: the write failed.
         """
         current: ResourceClaim | None = claim
@@ -83,6 +97,7 @@ class ClaimWrites:
         while True:
             current = _check_unallocated(claim, current, self._state.controller)
             if self._finalizer in current.metadata.finalizers:
+                _check_not_released(current)
                 return current
             try:
                 return await self._set_finalizers(current, [*current.metadata.finalizers, self._finalizer])
@@ -104,10 +119,11 @@ class ClaimWrites:
         current: ResourceClaim | None = claim
         while current is not None and (allocated or current.allocation is None):
             rest = [each for each in current.metadata.finalizers if each != self._finalizer]
-            if len(rest) == len(current.metadata.finalizers):
+            is_marked = RELEASE_ANNOTATION in current.metadata.annotations
+            if len(rest) == len(current.metadata.finalizers) and not is_marked:
                 return
             operations = [{"op": "add", "path": "/metadata/finalizers", "value": rest}]
-            if RELEASE_ANNOTATION in current.metadata.annotations:
+            if is_marked:
                 operations.append(_set_annotations(current, {}))
             try:
                 stored = await self._patch(current, operations, "")
@@ -191,6 +207,31 @@ class ClaimWrites:
             held = f"node {stored.spec.node!r} and Lease {lease!r}"
             raise ClaimChangedError(f"claim {claim.ref}: its record is of an attempt for {held}")
 
+    async def record_node(self, claim: ResourceClaim, node: str) -> None:
+        """Add the node of an immediate claim to its record, before the allocation is written.
+
+        With `node_releases`, the claim is deallocated only after this node has released it. If the process dies
+        after this write, no pod has used the claim.
+
+        Args:
+            claim: the claim, with its record.
+            node: the only node on which the claim is allocated.
+
+        Raises:
+            ClaimChangedError: others have deleted the record.
+            ApiError: the write failed.
+        """
+        meta = claim.metadata
+        body = {"metadata": {"annotations": {NODE_ANNOTATION: node}}}
+        try:
+            stored = await self._client.patch(
+                *(CONTROLLER_ALLOCATIONS, meta.uid, meta.namespace, body, PatchKind.MERGE),
+                into=ControllerAllocation,
+            )
+        except NotFound as error:
+            raise ClaimChangedError(f"claim {claim.ref}: its record was deleted") from error
+        self._state.records.apply_written(stored)
+
     async def delete_record(self, record: ControllerAllocation) -> None:
         """Delete a record."""
         meta = record.metadata
@@ -208,13 +249,17 @@ class ClaimWrites:
         If the answer is lost or the claim has changed, the claim is read. If it has these devices, the write
         was carried out. If it is unallocated, the write is repeated, after a lost answer by the caller.
 
+        The write is not repeated for a claim that is being released: `settle` precedes `deallocate`, so what
+        the driver has just allocated may be released already. A process of this controller with another Lease
+        releases a claim if it does not know the record yet.
+
         Args:
             claim: the claim, with the finalizer.
             allocation: the allocation.
             consumer: the pod; None if the claim is allocated immediately.
 
         Raises:
-            ClaimChangedError: the claim is gone, being deleted, or allocated by others.
+            ClaimChangedError: the claim is gone, being deleted or released, or allocated by others.
             ApiError: the write failed.
         """
         reserved = [consumer] if consumer is not None else []
@@ -227,6 +272,7 @@ class ClaimWrites:
             current = _check_unallocated(claim, current, self._state.controller)
             if self._finalizer not in current.metadata.finalizers:
                 raise ClaimChangedError(f"claim {claim.ref}: its finalizer {self._finalizer} was removed")
+            _check_not_released(current)
             try:
                 await self._patch_status(current, operations if reserved else operations[:1])
             except (Conflict, NotFound, Unavailable) as error:
@@ -256,7 +302,11 @@ class ClaimWrites:
             await self.read(claim)
 
     async def _set_finalizers(self, claim: ResourceClaim, finalizers: Sequence[str]) -> ResourceClaim:
-        operations = [{"op": "add", "path": "/metadata/finalizers", "value": finalizers}]
+        operations: list[Mapping[str, Any]] = [
+            {"op": "add", "path": "/metadata/finalizers", "value": finalizers}
+        ]
+        if RELEASE_ANNOTATION in claim.metadata.annotations:
+            operations.append(_set_annotations(claim, {}))  # of a release that has ended with the finalizer
         return await self._patch(claim, operations, "")
 
     async def _patch_status(self, claim: ResourceClaim, operations: Sequence[Mapping[str, Any]]) -> None:
@@ -307,3 +357,13 @@ def _check_unallocated(claim: ResourceClaim, current: ResourceClaim | None, cont
     if other := find_other_controller(current, controller):
         raise ClaimChangedError(f"claim {claim.ref}: controller {other} has begun to allocate it")
     return current
+
+
+def _check_not_released(claim: ResourceClaim) -> None:
+    """Check that no process of this controller releases the claim.
+
+    Raises:
+        ClaimChangedError: one does.
+    """
+    if RELEASE_ANNOTATION in claim.metadata.annotations:
+        raise ClaimChangedError(f"claim {claim.ref} is being released")

@@ -97,8 +97,8 @@ class RecordedClaim:
     Attributes:
         uid: identifies the claim permanently.
         namespace, name: the key that the claim has, or had.
-        node: the node for which it was allocated; empty if it was allocated immediately, or if only the
-            hardware knows the allocation.
+        node: the node for which it was allocated, or the only node to which an immediate allocation is
+            restricted; empty if there is no such node, or if only the hardware knows the allocation.
     """
 
     uid: str

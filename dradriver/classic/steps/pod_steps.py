@@ -8,6 +8,10 @@
 | no | | some | CHECK |
 | no | | none | NONE |
 
+If no claim is pending, there is nothing to do, with one exception: after an answer about an unallocated claim
+that has become a claim of another controller, the step is WITHDRAW. The answer has the name of the claim, so
+the other controller could not answer under this name.
+
 The nodes to check are the potential nodes, and the nodes that the controller called unsuitable before. The
 scheduler lists no potential nodes while all nodes are unsuitable, so only a check can end this state.
 
@@ -32,6 +36,7 @@ __all__ = [
     "NegotiationStep",
     "find_node_to_allocate",
     "find_pending",
+    "has_stale_answers",
     "is_negotiating",
     "next_pod_step",
     "nodes_to_check",
@@ -45,11 +50,13 @@ class NegotiationStep(StrEnum):
         NONE: nothing.
         ALLOCATE: allocate the pending claims for the selected node.
         CHECK: check for which nodes the pending claims cannot be allocated.
+        WITHDRAW: remove all answers of this controller.
     """
 
     NONE = "none"
     ALLOCATE = "allocate"
     CHECK = "check"
+    WITHDRAW = "withdraw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +119,40 @@ def find_pending(
     return [NegotiatedClaim(tuple(names[uid]), controlled) for uid, controlled in found.items()]
 
 
+def has_stale_answers(
+    context: PodSchedulingContext,
+    pod: Pod,
+    claims: Mapping[str, ResourceClaim],
+    pending: Sequence[NegotiatedClaim],
+    controller: str,
+) -> bool:
+    """Return whether the controller has answered about an unallocated claim that it does not allocate any more.
+
+    Answers about allocated claims are not stale: they end with the context, without another write.
+
+    Args:
+        context: the context of the pod.
+        pod: the pod.
+        claims: all claims by `namespace/name`.
+        pending: the claims that this controller must allocate.
+        controller: the name of this controller.
+    """
+    own = {each.name for each in context.status.resource_claims if each.controller_name == controller}
+    stale = own.difference(*(each.names for each in pending))
+    found = (
+        claims.get(f"{pod.metadata.namespace}/{pod.claim_name(wanted)}")
+        for wanted in pod.spec.resource_claims
+        if wanted.name in stale
+    )
+    return any(claim is not None and claim.allocation is None for claim in found)
+
+
 def next_pod_step(
-    context: PodSchedulingContext, pending: Sequence[NegotiatedClaim], controller: str
+    context: PodSchedulingContext,
+    pending: Sequence[NegotiatedClaim],
+    controller: str,
+    *,
+    has_stale: bool = False,
 ) -> NegotiationStep:
     """Return the next step for a pod whose negotiation goes on, by the table of this module.
 
@@ -121,9 +160,10 @@ def next_pod_step(
         context: the context of the pod.
         pending: the claims that this controller must allocate.
         controller: the name of this controller.
+        has_stale: whether it has answered about a claim that it does not allocate any more.
     """
     if not pending:
-        return NegotiationStep.NONE
+        return NegotiationStep.WITHDRAW if has_stale else NegotiationStep.NONE
     if find_node_to_allocate(context, controller):
         return NegotiationStep.ALLOCATE
     return NegotiationStep.CHECK if nodes_to_check(context, controller) else NegotiationStep.NONE

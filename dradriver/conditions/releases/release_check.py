@@ -125,12 +125,12 @@ class ReleaseCheck:
 
     async def _find_use_anywhere(self, names_it: Callable[[UsageNote], bool]) -> str:
         for config_map in await self._list():
-            name = f"ConfigMap {self._client.namespace}/{config_map.metadata.name}"
             try:
-                if names_it(decode_note(config_map)):
-                    return f"{name} lists it as in use"
+                note = decode_note(config_map)
             except InvalidObjectError as error:
                 return str(error)
+            if names_it(note) and (problem := await self._find_use(note.node, names_it)):
+                return problem  # otherwise the node is gone, or has released it meanwhile
         return ""
 
     async def _list(self) -> list[ConfigMap]:

@@ -12,6 +12,7 @@ from dradriver.control.runtime.loop import Loop, LoopController
 from dradriver.control.runtime.metrics import ControlMetrics, has_admin_access
 from dradriver.control.runtime.work_queue import ObjectKey, WorkQueue
 from dradriver.kube import ChangeKind
+from dradriver.model.classic.allocation_records import ControllerAllocation
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim, ResourceClaimTemplate
 
@@ -36,7 +37,14 @@ class ClaimController(LoopController[ObjectKey]):
         self._pods_by_template = Index(caches.pods, _template_names)
         self._deleted_pods = deleted = executor.deleted_pods
         owned = self._claims_by_owner.find
-        self._objects = Objects(caches.pods.items, caches.claims.items, caches.templates.items, owned, deleted)
+        self._objects = Objects(
+            caches.pods.items,
+            caches.claims.items,
+            caches.templates.items,
+            owned,
+            deleted,
+            self._find_record,
+        )
         # client-go's rate limiter for controllers starts at 5 ms.
         queue = WorkQueue[ObjectKey](0.005, 30.0)
         self._execute = executor.execute
@@ -46,6 +54,9 @@ class ClaimController(LoopController[ObjectKey]):
         caches.pods.subscribe(self._pod_changed)
         caches.claims.subscribe(self._claim_changed)
         caches.templates.subscribe(self._template_changed)
+
+    def _find_record(self, claim: ResourceClaim) -> ControllerAllocation | None:
+        return self._caches.records.items.get(f"{claim.metadata.namespace}/{claim.metadata.uid}")
 
     async def decide(self, key: ObjectKey) -> Step:
         """Return the next step for a pod or a claim; no action if the object is gone."""

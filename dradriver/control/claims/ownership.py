@@ -33,6 +33,7 @@ from dradriver.control.runtime.actions import (
     Reserve,
     Step,
 )
+from dradriver.model.classic.allocation_records import ControllerAllocation
 from dradriver.model.core.meta import ObjectMeta, OwnerReference
 from dradriver.model.core.workload import Pod, PodClaim
 from dradriver.model.resource.claim import (
@@ -60,6 +61,7 @@ class Objects:
         templates: all templates.
         owned: takes the UID of a pod, and returns the claims that the pod owns.
         deleted_pods: UIDs of pods that are known to be deleted.
+        find_record: takes a claim, and returns the record of its controller (KEP-3063); None if there is none.
     """
 
     pods: Mapping[str, Pod]
@@ -67,6 +69,7 @@ class Objects:
     templates: Mapping[str, ResourceClaimTemplate]
     owned: Callable[[str], Collection[ResourceClaim]]
     deleted_pods: Collection[str] = ()
+    find_record: Callable[[ResourceClaim], ControllerAllocation | None] = lambda _: None
 
 
 def pod_step(pod: Pod, objects: Objects) -> Step:
@@ -152,7 +155,7 @@ def _reserve_step(pod: Pod, objects: Objects) -> Step:
         claim = objects.claims.get(f"{pod.metadata.namespace}/{pod.claim_name(wanted)}")
         if claim is None or claim.allocation is None or is_reserved_for(claim, pod):
             continue
-        if explain_unreservable(claim, pod) is not None:
+        if explain_unreservable(claim, pod, objects.find_record(claim)) is not None:
             continue  # the claim is not shareable, or must be deallocated first (KEP-3063)
         if wanted.resource_claim_name or is_made_for(claim, pod):
             return Step(NextAction.CONTINUE, Reserve(claim, consumer_of(pod)))

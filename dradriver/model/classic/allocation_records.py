@@ -7,6 +7,7 @@ the deallocation of an allocation without devices here, because a condition need
 
 import msgspec
 
+from dradriver.model.classic.names import NODE_ANNOTATION
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import Value
 
@@ -52,6 +53,11 @@ class ControllerAllocation(Value, frozen=True, kw_only=True):
     def ref(self) -> str:
         """Return `namespace/name`."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def node(self) -> str:
+        """Return the node for which it was allocated; empty if that is not one node, or not known yet."""
+        return self.spec.node or self.metadata.annotations.get(NODE_ANNOTATION, "")
 
     @property
     def claim_ref(self) -> str:

@@ -10,6 +10,7 @@ __all__ = [
     "MAX_HANDLE_BYTES",
     "MAX_NODES",
     "MAX_POTENTIAL_NODES",
+    "NODE_ANNOTATION",
     "RELEASE_ANNOTATION",
     "VERSION",
     "finalizer",
@@ -38,6 +39,12 @@ LEASE_ANNOTATION: Final = f"{GROUP}/lease"
 
 Two controllers of one name with Leases in different namespaces do not know of each other. With the annotation,
 neither deallocates the claims of the other.
+"""
+
+NODE_ANNOTATION: Final = f"{GROUP}/node"
+"""Annotation of a `ControllerAllocation` of an immediate claim: the only node on which it is allocated.
+
+The record precedes `allocate`, which chooses the node, so its `spec` cannot have the node.
 """
 
 RELEASE_ANNOTATION: Final = f"{GROUP}/release"

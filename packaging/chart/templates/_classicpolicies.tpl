@@ -157,10 +157,16 @@
         expression: oldObject.?status.?resourceClaims.orValue([])
       - name: after
         expression: object.?status.?resourceClaims.orValue([])
-      - name: controllers
+      - name: added
+        expression: variables.after.filter(entry, !(entry in variables.before))
+      # An entry that gets a new value is not removed. It may be of a controller that had the class of the claim
+      # before: that controller may not run any more, and then nobody else could remove the entry.
+      - name: removed
         expression: >-
-          variables.after.filter(entry, !(entry in variables.before)).map(entry, entry.controllerName) +
-          variables.before.filter(entry, !(entry in variables.after)).map(entry, entry.controllerName)
+          variables.before.filter(entry, !(entry in variables.after) &&
+          !variables.added.exists(other, other.name == entry.name))
+      - name: controllers
+        expression: (variables.added + variables.removed).map(entry, entry.controllerName)
     validations:
       - expression: variables.controllers.all(name, name == variables.controllers[0])
         message: "status.resourceClaims: one write can change the entries of one controller only"
@@ -181,10 +187,14 @@
           operations: [CREATE, UPDATE, DELETE]
           resources: [controllerallocations]
     matchConditions:
-      # The controllers of Kubernetes remove records with their namespace.
+      # These controllers of Kubernetes remove records with their namespace. The last name is the one of both, if
+      # kube-controller-manager runs without --use-service-account-credentials.
       - name: not-a-deletion-by-kubernetes
         expression: >-
-          object != null || !request.userInfo.username.startsWith('system:serviceaccount:kube-system:')
+          object != null || !(request.userInfo.username in [
+          'system:serviceaccount:kube-system:namespace-controller',
+          'system:serviceaccount:kube-system:generic-garbage-collector',
+          'system:kube-controller-manager'])
     validations:
       - expression: >-
           authorizer.group('classic.dradriver.dev').resource('controllers').name(

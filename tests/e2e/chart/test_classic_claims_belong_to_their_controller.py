@@ -285,7 +285,7 @@ async def test_a_controller_writes_only_its_own_answers(site: Site) -> None:
     async def apply(token: str, who: str, *entries: tuple[str, str]) -> Answer:
         head = {"apiVersion": API_VERSION, "kind": "PodSchedulingContext", "metadata": {"name": "pod"}}
         body = {**head, **answers(*entries)}
-        params = {"fieldManager": who}
+        params = {"fieldManager": who, "force": "true"}  # as the SDK writes answers
         return await site.api.call("PATCH", path, body, token=token, content_type=APPLY, params=params)
 
     foreign = await site.refused("PATCH", path, answers(("card", CONTROLLER)), site.other)
@@ -300,6 +300,12 @@ async def test_a_controller_writes_only_its_own_answers(site: Site) -> None:
     assert f"only the controller {CONTROLLER} can write its entries" in message, "removing is writing, too"
     message = await site.refused("PATCH", path, answers(), site.controller)
     assert "one write can change the entries of one controller only" in message
+    # The class of the card has another controller now, and the earlier one does not run any more.
+    taken = await apply(site.other, OTHER, ("card", OTHER), ("license", OTHER))
+    assert taken.status == 200, taken.raw
+    stored = [(each["name"], each["controllerName"]) for each in taken.json["status"]["resourceClaims"]]
+    assert sorted(stored) == [("card", OTHER), ("license", OTHER)]
+    assert (await apply(site.controller, CONTROLLER)).status == 200, "it has no entry any more"
 
 
 async def test_only_a_controller_writes_its_records_and_only_the_scheduler_its_requests(site: Site) -> None:

@@ -1,7 +1,7 @@
 """A second answer, by brute force, to the question whether a pod that waits could run on a node."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.model.classic.controlled_claims import resolve
@@ -36,16 +36,22 @@ class World:
 def find_node(world: World, pod: Pod) -> str:
     """Return a node on which the pod could run now; empty if there is none.
 
-    What only this pod has counts as free, because its deallocation can be requested. What other pods have, or
-    what is allocated immediately, stays where it is.
+    The search is over all pods that wait, together: what only such pods have counts as free, because its
+    deallocation can be requested. So a node is also found if each of two pods has what the other one needs.
+    What other pods have, or what is allocated immediately, stays where it is.
     """
     claims = list(_claims_of(world, pod))
     if any(claim is None for claim in claims):
         return ""
-    fixed = [claim for claim in claims if claim is not None and not _can_move(world, pod, claim)]
-    moved = [claim for claim in claims if claim is not None and _can_move(world, pod, claim)]
+    waiting = {
+        each.metadata.uid for each in world.pods.values() if not each.spec.node_name and not each.finished
+    }
+    fixed = [claim for claim in claims if claim is not None and not _can_move(world, waiting, claim)]
+    moved = [claim for claim in claims if claim is not None and _can_move(world, waiting, claim)]
     for node in world.nodes:
-        if all(_is_usable(claim, pod, node) for claim in fixed) and _fits(world, moved, node.metadata.name):
+        if all(_is_usable(claim, pod, node) for claim in fixed) and _fits(
+            world, waiting, moved, node.metadata.name
+        ):
             return node.metadata.name
     return ""
 
@@ -56,12 +62,18 @@ def _claims_of(world: World, pod: Pod) -> Iterator[ResourceClaim | None]:
         yield None if claim is None or claim.metadata.deletion_timestamp is not None else claim
 
 
-def _can_move(world: World, pod: Pod, claim: ResourceClaim) -> bool:
-    """Return whether the claim is unallocated, or can be allocated again for another node."""
+def _can_move(world: World, waiting: Collection[str], claim: ResourceClaim) -> bool:
+    """Return whether the claim is unallocated, or can be allocated again for another node.
+
+    Args:
+        world: the objects.
+        waiting: UIDs of the pods that wait.
+        claim: the claim.
+    """
     controlled = resolve(claim, world.classes)
     if controlled is not None and not controlled.is_delayed:
         return False
-    return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+    return all(consumer.uid in waiting for consumer in claim.status.reserved_for)
 
 
 def _is_usable(claim: ResourceClaim, pod: Pod, node: Node) -> bool:
@@ -71,27 +83,25 @@ def _is_usable(claim: ResourceClaim, pod: Pod, node: Node) -> bool:
     return selector is None or selector.matches(node.metadata.name, node.metadata.labels)
 
 
-def _fits(world: World, claims: Sequence[ResourceClaim], node: str) -> bool:
+def _fits(world: World, waiting: Collection[str], claims: Sequence[ResourceClaim], node: str) -> bool:
     needed: Counter[str] = Counter()
-    own: Counter[str] = Counter()
     for claim in claims:
         controlled = resolve(claim, world.classes)
-        name = controlled.controller if controlled is not None else ""
-        needed[name] += 1
-        if controlled is not None:
-            own[name] += world.fabrics[name].held.get(claim.metadata.uid) == node
-        else:
-            own[name] += any(result.pool == node for result in claim.results)
-    return all(_free(world, name, node) + own[name] >= count for name, count in needed.items())
+        needed[controlled.controller if controlled is not None else ""] += 1
+    movable = [claim for claim in world.claims.values() if _can_move(world, waiting, claim)]
+    return all(_count_free(world, movable, name, node) >= count for name, count in needed.items())
 
 
-def _free(world: World, controller: str, node: str) -> int:
-    if controller:
-        return world.fabrics[controller].free(node)
-    used = sum(
-        result.pool == node
-        for claim in world.claims.values()
-        if resolve(claim, world.classes) is None
-        for result in claim.results
-    )
-    return world.devices[node] - used
+def _count_free(world: World, movable: Sequence[ResourceClaim], controller: str, node: str) -> int:
+    """Return the devices of a controller, or of slices, that are free on a node without the movable claims."""
+    if not controller:
+        used = sum(
+            result.pool == node
+            for claim in world.claims.values()
+            if resolve(claim, world.classes) is None and claim not in movable
+            for result in claim.results
+        )
+        return world.devices[node] - used
+    fabric = world.fabrics[controller]
+    released = sum(fabric.held.get(claim.metadata.uid) == node for claim in movable)
+    return 0 if node in fabric.refused else fabric.free(node) + released

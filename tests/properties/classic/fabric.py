@@ -28,7 +28,6 @@ class Fabric:
         refused: nodes that the controller refuses, whatever is free.
         held: the node of each claim that has a slot, by UID of the claim.
         failure_rate: the rate of calls that fail.
-        overdrawn: the nodes on which more claims had a slot than there are slots.
     """
 
     name: str
@@ -37,7 +36,6 @@ class Fabric:
     refused: set[str] = field(default_factory=set)
     held: dict[str, str] = field(default_factory=dict)
     failure_rate: float = 0.0
-    overdrawn: set[str] = field(default_factory=set)
 
     def free(self, node: str) -> int:
         """Return the number of free slots of a node; 0 if the controller refuses the node."""
@@ -52,8 +50,6 @@ class Fabric:
         if claim in self.held or self.free(node) < 1:
             return False
         self.held[claim] = node
-        if sum(each == node for each in self.held.values()) > self.slots[node]:
-            self.overdrawn.add(node)
         return True
 
     async def fail_at_times(self) -> None:

@@ -3,7 +3,7 @@
 The wall clocks of the machines are up to 10 s wrong and are corrected at any time. The clocks that measure
 durations begin at any time, and run up to 1 % too fast or too slow. At each write, the process that writes
 holds the Lease of the extender. After the last fault, one process schedules, and goes on. SEED in the
-environment runs one seed.
+environment is the first seed.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from tests.properties.extender.leases import (
 )
 from tests.properties.extender.virtual_time import run
 
-SEEDS = range(max(12, int(os.environ.get("KILLS", "0")) // 4))
+FIRST_SEED = int(os.environ.get("SEED") or 0)
+SEEDS = range(FIRST_SEED, FIRST_SEED + max(12, int(os.environ.get("KILLS", "0")) // 4))
 FAULTS = 12
 AWAY_SECONDS = 60.0
 RECOVERY_SECONDS = 60.0
@@ -96,7 +97,7 @@ class RandomTerms:
         assert not self.server.violations
 
 
-@pytest.mark.parametrize("seed", SEEDS if "SEED" not in os.environ else [int(os.environ["SEED"])])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_one_extender_leads_under_faults(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader, "datetime", WallClock)
     monkeypatch.setattr(leading, "Watchdog", WatchdogTask)

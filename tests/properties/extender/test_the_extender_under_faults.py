@@ -4,8 +4,8 @@ At each change, no two claims have one device, and each running pod has all its 
 pod is bound or refused with a reason, no refused pod would fit, and only claims of running pods are allocated.
 That includes pods for which the extender is not called any more, because kube-scheduler's other filters
 exclude all nodes.
-The seed of a failure is printed. SEED in the environment runs one seed, and KILLS, which `make faults` sets,
-adds seeds.
+The seed of a failure is printed. SEED in the environment is the first seed, and KILLS, which `make faults`
+sets, adds seeds.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ from tests.properties.extender.kube_scheduler import KubeScheduler
 from tests.properties.extender.virtual_time import run
 from tests.unit.control.world import ATTACHED, FAILED, World, cluster, slow_device
 
-SEEDS = range(max(30, int(os.environ.get("KILLS", "0")) * 2))
+FIRST_SEED = int(os.environ.get("SEED") or 0)
+SEEDS = range(FIRST_SEED, FIRST_SEED + max(30, int(os.environ.get("KILLS", "0")) * 2))
 CHUNKS = 4
 EVENTS = 40
 QUIET = 120.0
@@ -192,9 +193,7 @@ def create_world() -> World:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_fault_loses_a_pod_or_a_device(chunk: int) -> None:
-    only = os.environ.get("SEED")
-    seeds = range(chunk, len(SEEDS), CHUNKS) if only is None else [int(only)]
-    for seed in seeds:
+    for seed in SEEDS[chunk::CHUNKS]:
         try:
             run(RandomRun(seed).execute())
         except BaseException as error:

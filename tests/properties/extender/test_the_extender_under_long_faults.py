@@ -2,7 +2,7 @@
 
 The API server is away for a whole minute, all watches are cut again and again, and storms of 409, 410, 429 and
 500 last for half a minute. The laws are those of `test_the_extender_under_faults`. All pods come to rest soon
-after the last fault. SEED in the environment runs one seed.
+after the last fault. SEED in the environment is the first seed.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from dradriver.kube.errors import Conflict, TooManyRequests, Unavailable
 from tests.properties.extender.test_the_extender_under_faults import QUIET, RandomRun
 from tests.properties.extender.virtual_time import run
 
-SEEDS: Final = range(max(6, int(os.environ.get("KILLS", "0")) // 10))
+FIRST_SEED: Final = int(os.environ.get("SEED") or 0)
+SEEDS: Final = range(FIRST_SEED, FIRST_SEED + max(6, int(os.environ.get("KILLS", "0")) // 10))
 FAULTS: Final = ("away", "cut", "409", "429", "500")
 AWAY_SECONDS: Final = 60.0
 STORM_SECONDS: Final = 30.0
@@ -65,6 +66,6 @@ class RandomLongRun(RandomRun):
             await asyncio.sleep(self.chance.choice([0, 0.5, 5.0, 5.0]))
 
 
-@pytest.mark.parametrize("seed", SEEDS if "SEED" not in os.environ else [int(os.environ["SEED"])])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_long_fault_loses_a_pod_or_a_device(seed: int) -> None:
     run(RandomLongRun(seed).execute())

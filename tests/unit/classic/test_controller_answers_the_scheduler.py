@@ -7,9 +7,10 @@ import pytest
 
 import dradriver as dra
 from dradriver.classic import answering
+from dradriver.cluster.apiserver import Fault
 from dradriver.kube import CLASSES, PODS, SCHEDULING_CONTEXTS, PatchKind
 from dradriver.model.classic.scheduling import ClaimSchedulingStatus
-from tests.unit.classic.shelf import CONTROLLER, Shelf, ShelfDriver, ShelfLab, class_of
+from tests.unit.classic.shelf import CLASS, CONTROLLER, Shelf, ShelfDriver, ShelfLab, class_of
 
 
 class Quick(ShelfDriver):
@@ -243,6 +244,47 @@ async def test_the_answer_about_a_claim_that_is_allocated_by_now_excludes_no_nod
         await lab.negotiate(pod, "node-2", potential=["node-2"])
         await lab.allocated("claim-2")
     assert unsuitable(lab) == [[]]
+
+
+async def test_a_controller_withdraws_its_answer_when_the_class_gets_another_controller(
+    lab: ShelfLab, shelf: Shelf
+) -> None:
+    """Otherwise the answer keeps the other controller from writing one about this claim."""
+    await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(ShelfDriver(shelf)):
+        await lab.negotiate(pod)
+        assert await lab.answer() == [[]]
+        config = class_of(controller="other.example.com")["spec"]["config"]
+        await lab.client.patch(CLASSES, CLASS, "", {"spec": {"config": config}}, PatchKind.MERGE, into=dict)
+        await lab.until(lambda: not answers(lab))
+        config = class_of()["spec"]["config"]
+        await lab.client.patch(CLASSES, CLASS, "", {"spec": {"config": config}}, PatchKind.MERGE, into=dict)
+        assert await lab.answer() == [[]]
+
+
+async def test_the_answers_about_allocated_claims_are_not_written_again(lab: ShelfLab, shelf: Shelf) -> None:
+    await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(ShelfDriver(shelf)):
+        await lab.negotiate(pod)
+        await lab.answer()
+        await lab.negotiate(pod, "node-1")
+        await lab.allocated()
+        await lab.create_claim("later")
+        await lab.negotiate(await lab.create_pod("later", name="pod-2"), "node-1")
+        await lab.allocated("later")
+    assert unsuitable(lab) == [[]]
+
+
+async def test_an_answer_that_cannot_be_written_is_an_event_of_the_claim(lab: ShelfLab, shelf: Shelf) -> None:
+    lab.server.faults.add(Fault("patch", "podschedulingcontexts/status", code=403))
+    await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(ShelfDriver(shelf)):
+        await lab.negotiate(pod)
+        assert "fault injected" in await lab.event("AllocationFailed")
+        assert await lab.answer() == [[]]
 
 
 async def test_other_allocations_repeat_no_check_at_once(

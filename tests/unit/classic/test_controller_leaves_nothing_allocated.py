@@ -2,11 +2,22 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 import dradriver as dra
-from dradriver.kube import CLAIMS, CLASSES, CONTROLLER_ALLOCATIONS, PODS, PatchKind, object_tasks
+from dradriver.kube import (
+    CLAIMS,
+    CLASSES,
+    CONTROLLER_ALLOCATIONS,
+    PODS,
+    Client,
+    PatchKind,
+    Resource,
+    Unavailable,
+    object_tasks,
+)
 from dradriver.model.classic.names import DEALLOCATION_REQUESTED
 from tests.unit.classic.shelf import CLASS, FINALIZER, Shelf, ShelfDriver, ShelfLab, class_of
 
@@ -64,6 +75,71 @@ async def test_an_allocation_that_others_clear_is_deallocated_and_made_again(
     assert shelf.log == [("allocate", uid), ("deallocate", uid), ("allocate", uid)]
 
 
+async def test_an_allocation_that_others_clear_while_another_claim_of_the_pod_is_written_is_made_again(
+    lab: ShelfLab, shelf: Shelf
+) -> None:
+    """Both claims have one attempt, so the first one is released only after the write of the second one."""
+
+    class HeldSecond(Client):
+        writes = 0
+        is_held, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def patch(self, resource: Resource, *args: Any, **kwargs: Any) -> Any:
+            if resource is CLAIMS and kwargs.get("subresource") == "status":
+                HeldSecond.writes += 1
+                if HeldSecond.writes == 2:
+                    self.is_held.set()
+                    await self.may_go_on.wait()
+            return await super().patch(resource, *args, **kwargs)
+
+    claims = [await lab.create_claim(name) for name in ("claim-1", "claim-2")]
+    pod = await lab.create_pod("claim-1", "claim-2")
+    async with lab.driver(ShelfDriver(shelf), client=HeldSecond):
+        await lab.negotiate(pod, "node-1")
+        await HeldSecond.is_held.wait()
+        first, second = sorted(claims, key=lambda claim: lab.claims.items[claim.ref].allocation is None)
+        await lab.clear(first.metadata.name)
+        await lab.until(lambda: lab.claims.items[first.ref].allocation is None)
+        assert shelf.calls("deallocate") == []
+        HeldSecond.may_go_on.set()
+        await lab.until(lambda: shelf.calls("allocate").count(first.metadata.uid) == 2)
+        await lab.allocated("claim-1")
+        await lab.allocated("claim-2")
+    assert shelf.calls("deallocate") == [first.metadata.uid]
+    assert shelf.held == {each.metadata.uid: ("node-1", 1) for each in (first, second)}
+
+
+@pytest.mark.parametrize("immediate", [False, True], ids=["delayed", "immediate"])
+async def test_an_allocation_whose_answer_was_lost_and_that_others_clear_is_made_again(
+    lab: ShelfLab, shelf: Shelf, immediate: bool
+) -> None:
+    """It is cleared before the controller reads the claim, so it finds no sign of its write."""
+
+    class Clearing(Client):
+        is_lost = False
+
+        async def patch(self, resource: Resource, *args: Any, **kwargs: Any) -> Any:
+            stored = await super().patch(resource, *args, **kwargs)
+            if resource is CLAIMS and kwargs.get("subresource") == "status" and not Clearing.is_lost:
+                Clearing.is_lost = True
+                await lab.clear()
+                raise Unavailable("the answer is lost")
+            return stored
+
+    await lab.create_claim(immediate=immediate)
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(ShelfDriver(shelf), client=Clearing):
+        if not immediate:
+            await lab.negotiate(pod, "node-1")
+        await lab.until(lambda: Clearing.is_lost and len(shelf.calls("allocate")) > 1)
+        claim = await lab.allocated()
+        assert shelf.held == {claim.metadata.uid: ("node-1", 1)}
+        await lab.release()
+        await lab.client.delete(CLAIMS, "claim-1", "default")
+        await lab.gone()
+    assert shelf.held == {}
+
+
 async def test_a_requested_deallocation_waits_until_no_pod_has_reserved_the_claim(
     lab: ShelfLab, shelf: Shelf
 ) -> None:
@@ -87,8 +163,9 @@ async def test_a_requested_deallocation_of_an_immediate_claim_moves_it(lab: Shel
         await lab.create_claim(immediate=True)
         await lab.allocated()
         await request_deallocation(lab)
-        await lab.until(lambda: len(shelf.log) == 3)
-        await lab.until(lambda: not (c := lab.claim()) or (c.allocation and not c.status.devices))
+        await lab.until(lambda: len(shelf.log) == 3 and (c := lab.claim()) and not c.status.devices)
+        claim = await lab.allocated()
+        assert claim.status.devices == []
     assert [method for method, _ in shelf.log] == ["allocate", "deallocate", "allocate"]
 
 
@@ -202,6 +279,20 @@ async def test_what_the_hardware_holds_for_no_claim_is_released_at_start(lab: Sh
         while shelf.held:
             await asyncio.sleep(0.01)
     assert set(shelf.calls("deallocate")) == {"gone", unallocated.metadata.uid}
+
+
+async def test_an_orphan_that_cannot_be_released_delays_no_other(lab: ShelfLab, shelf: Shelf) -> None:
+    class Stuck(ShelfDriver):
+        async def deallocate(self, claim: dra.RecordedClaim) -> None:
+            if claim.uid == "a-stuck-one":
+                raise OSError("the port is down")
+            await super().deallocate(claim)
+
+    shelf.held |= {"a-stuck-one": ("node-1", 1), "gone": ("node-1", 1)}
+    async with lab.driver(Stuck(shelf)):
+        while "gone" in shelf.held:
+            await asyncio.sleep(0.01)
+    assert set(shelf.held) == {"a-stuck-one"}
 
 
 async def test_a_failed_deallocation_is_an_event_and_is_repeated(lab: ShelfLab, shelf: Shelf) -> None:

@@ -12,8 +12,8 @@ from tests.unit.classic.shelf import Shelf, ShelfDriver, ShelfLab
 STEP = 1 if "KILLS" in os.environ else 3
 """`make faults` kills at every write, `make test` at every third."""
 
-WRITES = range(1, 9, STEP)
-"""From the finalizer, by way of record and allocation, to the claim's end."""
+WRITES = range(1, 10, STEP)
+"""From the finalizer, by way of record, node and allocation, to the claim's end."""
 
 
 class Mortal(Client):

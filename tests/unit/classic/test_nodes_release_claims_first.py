@@ -10,13 +10,15 @@ import pytest
 
 import dradriver as dra
 from dradriver.classic.releasing import Releaser
-from dradriver.kube import CONFIG_MAPS, NODES, Client, PatchKind
+from dradriver.kube import CLAIMS, CONFIG_MAPS, NODES, Client, PatchKind
 from dradriver.node.usage.note import UsageEntry, UsageNote, encode_note, note_label, note_name
 from dradriver.runner.controllers import BindingControllerProcess
 from tests.unit.classic.shelf import CONTROLLER, Shelf, ShelfDriver, ShelfLab
 from tests.unit.conditions.fabric import restarted
 
 BOOT = "boot-1"
+
+BOTH_MODES = pytest.mark.parametrize("immediate", [False, True], ids=["delayed", "immediate"])
 
 
 class BothWays(dra.BindingDriver, ShelfDriver):
@@ -70,20 +72,26 @@ async def write_note(lab: ShelfLab, *uids: str) -> None:
     )
 
 
-async def allocate_and_use(lab: ShelfLab) -> str:
-    """Allocate a claim for node-1, which uses it, and end its pod; return the claim's UID."""
-    created = await lab.create_claim()
-    pod = await lab.create_pod("claim-1")
-    await lab.negotiate(pod, "node-1")
+async def allocate_and_use(lab: ShelfLab, *, immediate: bool = False) -> str:
+    """Allocate a claim for node-1, which uses it, and release it; return the claim's UID."""
+    created = await lab.create_claim(immediate=immediate)
+    if not immediate:
+        await lab.negotiate(await lab.create_pod("claim-1"), "node-1")
     await lab.allocated()
     await write_note(lab, created.metadata.uid)
-    await lab.release()
+    if immediate:
+        await lab.client.delete(CLAIMS, "claim-1", "default")
+    else:
+        await lab.release()
     return created.metadata.uid
 
 
-async def test_a_claim_that_its_node_uses_is_not_deallocated_and_reported(lab: ShelfLab, shelf: Shelf) -> None:
+@BOTH_MODES
+async def test_a_claim_that_its_node_uses_is_not_deallocated_and_reported(
+    lab: ShelfLab, shelf: Shelf, immediate: bool
+) -> None:
     async with running(lab.kubeconfig, shelf):
-        uid = await allocate_and_use(lab)
+        uid = await allocate_and_use(lab, immediate=immediate)
         message = await lab.event("NotReleased")
         assert "node node-1: " in message
         assert "lists it as in use" in message
@@ -93,18 +101,52 @@ async def test_a_claim_that_its_node_uses_is_not_deallocated_and_reported(lab: S
         await lab.until(lambda: not shelf.held)
 
 
+@BOTH_MODES
 @pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "out of service"])
-async def test_a_dead_node_need_not_release_the_claim(lab: ShelfLab, shelf: Shelf, is_deleted: bool) -> None:
+async def test_a_dead_node_need_not_release_the_claim(
+    lab: ShelfLab, shelf: Shelf, is_deleted: bool, immediate: bool
+) -> None:
     async with running(lab.kubeconfig, shelf):
-        await allocate_and_use(lab)
+        await allocate_and_use(lab, immediate=immediate)
         await lab.event("NotReleased")
-        if is_deleted:
-            await lab.client.delete(NODES, "node-1")
-        else:
-            taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
-            body = {"spec": {"taints": [taint]}}
-            await lab.client.patch(NODES, "node-1", "", body, PatchKind.MERGE, into=dict)
+        await lose_node(lab, is_deleted=is_deleted)
         await lab.until(lambda: not shelf.held)
+
+
+async def lose_node(lab: ShelfLab, *, is_deleted: bool) -> None:
+    if is_deleted:
+        await lab.client.delete(NODES, "node-1")
+        return
+    body = {"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}
+    await lab.client.patch(NODES, "node-1", "", body, PatchKind.MERGE, into=dict)
+
+
+@BOTH_MODES
+async def test_a_claim_of_a_node_without_a_usage_note_is_not_deallocated(
+    lab: ShelfLab, shelf: Shelf, immediate: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The note may have been deleted while a pod uses the claim."""
+    async with running(lab.kubeconfig, shelf):
+        uid = await allocate_and_use(lab, immediate=immediate)
+        await lab.event("NotReleased")
+        await lab.client.delete(CONFIG_MAPS, note_name(CONTROLLER, "node-1"), "default")
+        while "does not exist" not in caplog.text:
+            await asyncio.sleep(0.01)
+        assert shelf.held == {uid: ("node-1", 1)}
+        assert shelf.calls("deallocate") == []
+        await write_note(lab)
+        await lab.until(lambda: not shelf.held)
+
+
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "out of service"])
+async def test_an_orphan_on_a_dead_node_is_released(lab: ShelfLab, shelf: Shelf, is_deleted: bool) -> None:
+    """Only the hardware knows the orphan, so the notes of all nodes are read."""
+    shelf.held["uid-of-a-lost-claim"] = ("node-1", 1)
+    await write_note(lab, "uid-of-a-lost-claim")
+    await lose_node(lab, is_deleted=is_deleted)
+    async with running(lab.kubeconfig, shelf):
+        while shelf.held:
+            await asyncio.sleep(0.01)
 
 
 async def test_an_orphan_is_released_only_when_no_node_uses_it(

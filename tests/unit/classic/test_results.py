@@ -125,6 +125,30 @@ def test_more_devices_than_the_api_server_accepts_are_refused() -> None:
     assert problems_of(*many) == ["devices: 33 devices: must be at most 32"]
 
 
+@pytest.mark.parametrize(
+    "selector",
+    [
+        NodeSelector.for_node("node-2"),
+        NodeSelector(),
+        NodeSelector(
+            [
+                dra.NodeSelectorTerm(
+                    match_expressions=[dra.NodeSelectorRequirement("zone", "Exists")],
+                    match_fields=[dra.NodeSelectorRequirement("metadata.name", "In", ["node-2"])],
+                )
+            ]
+        ),
+    ],
+    ids=["another node", "no node", "another node with a label"],
+)
+def test_a_selector_must_select_the_selected_node(selector: NodeSelector) -> None:
+    """Otherwise the claim is allocated, and the pod never runs."""
+    rule = "node_selector: must select the node node-1, for which the claim is allocated"
+    assert problems_of(SLOT, node_selector=selector) == [rule]
+    made = dra.ControllerAllocationResult([SLOT], node_selector=selector)
+    assert build_allocation(controlled(), made, None, NOW, classes()).node_selector == selector
+
+
 def test_a_selector_and_any_node_exclude_each_other() -> None:
     zone = NodeSelector.for_node("node-2")
     rule = "on_any_node: must not be True together with node_selector"

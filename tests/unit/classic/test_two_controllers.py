@@ -1,16 +1,31 @@
 """Two controllers claim one class: a claim that the other one has begun to allocate is left alone."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, ClassVar
+
 import pytest
 
+import dradriver as dra
 from dradriver.classic.metrics import ControllerMetrics
 from dradriver.classic.orphans import OrphanedClaims
 from dradriver.classic.releasing import Releaser
 from dradriver.classic.reports import ControllerReports
 from dradriver.classic.state import ControllerState
+from dradriver.classic.steps.claim_steps import ClaimStep, next_claim_step
 from dradriver.classic.writes import ClaimWrites
-from dradriver.kube import CLAIMS, CONTROLLER_ALLOCATIONS, LEASES, NAMESPACES, EventRecorder, PatchKind
+from dradriver.kube import (
+    CLAIMS,
+    CONTROLLER_ALLOCATIONS,
+    LEASES,
+    NAMESPACES,
+    Client,
+    EventRecorder,
+    PatchKind,
+    Resource,
+)
 from dradriver.model.classic.allocation_records import ControllerAllocation, RecordedAllocation
-from dradriver.model.classic.names import LEASE_ANNOTATION
+from dradriver.model.classic.names import LEASE_ANNOTATION, NODE_ANNOTATION, RELEASE_ANNOTATION
 from dradriver.model.core.lease import Lease, LeaseSpec
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import ResourceClaim
@@ -19,6 +34,39 @@ from tests.unit.classic.shelf import CONTROLLER, FINALIZER, Shelf, ShelfDriver, 
 
 OTHER = "other/shelf.example.com"
 OWN = "default/shelf.example.com"
+
+
+class Blind(Client):
+    """A client that neither lists nor watches records: the cache of this process is late."""
+
+    async def list(self, resource: Resource, *args: Any, **kwargs: Any) -> Any:
+        if resource is CONTROLLER_ALLOCATIONS:
+            kwargs["labels"] = "example.com/none"
+        return await super().list(resource, *args, **kwargs)
+
+    async def watch(self, resource: Resource, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        if resource is CONTROLLER_ALLOCATIONS:
+            await asyncio.get_running_loop().create_future()
+        async for event in super().watch(resource, *args, **kwargs):
+            yield event
+
+
+class LateRecord(Client):
+    """A client that creates no record before `may_record`, and sets `ended` when it has written a status."""
+
+    may_record: ClassVar[asyncio.Event]
+    ended: ClassVar[asyncio.Event]
+
+    async def create(self, resource: Resource, *args: Any, **kwargs: Any) -> Any:
+        if resource is CONTROLLER_ALLOCATIONS:
+            await self.may_record.wait()
+        return await super().create(resource, *args, **kwargs)
+
+    async def patch(self, resource: Resource, *args: Any, **kwargs: Any) -> Any:
+        stored = await super().patch(resource, *args, **kwargs)
+        if resource is CLAIMS and kwargs.get("subresource") == "status":
+            self.ended.set()
+        return stored
 
 
 async def record_of_other(lab: ShelfLab, claim: ResourceClaim) -> None:
@@ -78,8 +126,8 @@ async def test_the_claims_of_a_lease_that_ended_are_taken_over(lab: ShelfLab, sh
     await record_of_other(lab, claim)
     async with lab.driver(ShelfDriver(shelf), OWN):
         await lab.allocated()
-        record = await lab.until(lambda: lab.record(claim))
-    assert record.metadata.annotations == {LEASE_ANNOTATION: OWN}
+        record = await lab.until(lambda: r if (r := lab.record(claim)) and r.node else None)
+    assert record.metadata.annotations == {LEASE_ANNOTATION: OWN, NODE_ANNOTATION: "node-1"}
     assert shelf.calls("deallocate") == [claim.metadata.uid]
 
 
@@ -96,3 +144,67 @@ async def test_what_another_process_allocates_now_is_no_orphan(lab: ShelfLab, sh
     await OrphanedClaims(driver, lab.client, state, releaser, calls, reports).release()
     calls.close()
     assert shelf.calls("deallocate") == ["gone"]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+async def test_a_claim_is_not_released_if_another_process_has_recorded_it_since(
+    lab: ShelfLab, shelf: Shelf, is_late: bool
+) -> None:
+    """It records the claim before or after this process writes the annotation.
+
+    The caches are read nowhere here, so they do not have the record.
+    """
+
+    class Writes(ClaimWrites):
+        async def settle(self, claim: ResourceClaim) -> bool:
+            has_settled = await super().settle(claim)
+            await record_of_other(lab, claim)
+            return has_settled
+
+    driver, state = ShelfDriver(shelf), ControllerState(lab.client, CONTROLLER, OWN)
+    await lab.create_claim(immediate=True)
+    body = {"metadata": {"finalizers": [FINALIZER]}}
+    claim = await lab.client.patch(CLAIMS, "claim-1", "default", body, PatchKind.MERGE, into=ResourceClaim)
+    if not is_late:
+        await record_of_other(lab, claim)
+    state.claims.apply_written(claim)
+    calls = Calls(driver)
+    reports = ControllerReports(EventRecorder(lab.client, CONTROLLER), ControllerMetrics(CONTROLLER))
+    await Releaser(driver, state, Writes(lab.client, state), calls, reports).release(claim.metadata.uid)
+    calls.close()
+    assert shelf.log == []
+    assert next_claim_step(state.view(claim.metadata.uid)) is ClaimStep.RIVAL
+    stored = await lab.client.get(CLAIMS, "claim-1", "default", into=ResourceClaim)
+    assert (RELEASE_ANNOTATION in stored.metadata.annotations) == is_late
+    assert is_late or stored == claim, "the other process continues undisturbed"
+
+
+async def test_an_allocation_is_not_written_after_a_process_with_another_lease_has_begun_to_release_it(
+    lab: ShelfLab, shelf: Shelf
+) -> None:
+    """The record is created only after the other process has looked for it."""
+
+    class Late(LateRecord):
+        may_record, ended = asyncio.Event(), asyncio.Event()
+
+    class First(ShelfDriver):
+        async def deallocate(self, claim: dra.RecordedClaim) -> None:
+            Late.ended.set()
+            await super().deallocate(claim)
+
+    class Second(ShelfDriver):
+        async def deallocate(self, claim: dra.RecordedClaim) -> None:
+            Late.may_record.set()
+            await Late.ended.wait()
+            await super().deallocate(claim)
+            released.set()
+
+    released = asyncio.Event()
+    await lease_of_other(lab)
+    await lab.create_claim(immediate=True)
+    async with lab.driver(First(shelf), OTHER, Late):
+        await lab.until(lambda: (c := lab.claim()) and FINALIZER in c.metadata.finalizers)
+        async with lab.driver(Second(shelf), OWN, Blind):
+            await released.wait()
+            claim = await lab.allocated()
+            assert shelf.held == {claim.metadata.uid: ("node-1", 1)}

@@ -8,7 +8,7 @@ from dradriver.classic.state import ControllerState
 from dradriver.classic.writes import ClaimChangedError, ClaimWrites
 from dradriver.cluster.apiserver import Fault
 from dradriver.kube import CLAIMS, CONTROLLER_ALLOCATIONS, PatchKind, Unavailable
-from dradriver.model.classic.names import LEASE_ANNOTATION
+from dradriver.model.classic.names import LEASE_ANNOTATION, RELEASE_ANNOTATION
 from dradriver.model.resource.claim import Allocation, ConsumerReference, ResourceClaim
 from tests.unit.classic.shelf import CONTROLLER, FINALIZER, ShelfLab
 
@@ -127,6 +127,27 @@ async def test_an_allocation_is_not_written_without_the_finalizer(lab: ShelfLab,
     await hold(lab)
     with pytest.raises(ClaimChangedError, match="its finalizer"):
         await writes.write_allocation(claim, ALLOCATION, POD)
+
+
+async def test_an_allocation_is_not_written_to_a_claim_that_is_being_released(
+    lab: ShelfLab, writes: ClaimWrites
+) -> None:
+    claim = await writes.add_finalizer(await lab.create_claim())
+    assert await writes.settle(claim)
+    with pytest.raises(ClaimChangedError, match="being released"):
+        await writes.write_allocation(claim, ALLOCATION, POD)
+    with pytest.raises(ClaimChangedError, match="being released"):
+        await writes.add_finalizer(claim)
+
+
+async def test_a_release_that_has_ended_prevents_no_allocation(lab: ShelfLab, writes: ClaimWrites) -> None:
+    """The finalizer may have been removed by others meanwhile, so the annotation is removed without it too."""
+    await writes.settle(await lab.create_claim())
+    await writes.remove_finalizer(await current(lab))
+    assert RELEASE_ANNOTATION not in (await current(lab)).metadata.annotations
+    await writes.settle(await current(lab))
+    claim = await writes.add_finalizer(await current(lab))
+    await writes.write_allocation(claim, ALLOCATION, POD)
 
 
 async def test_an_allocation_is_not_written_over_that_of_others(lab: ShelfLab, writes: ClaimWrites) -> None:

@@ -239,7 +239,12 @@ class World:
             if claim.metadata.controller:
                 owned[claim.metadata.controller.uid].append(claim)
         return Objects(
-            self.seen, self.claims, self.templates, lambda uid: owned.get(uid, ()), self.deleted_pods
+            self.seen,
+            self.claims,
+            self.templates,
+            lambda uid: owned.get(uid, ()),
+            self.deleted_pods,
+            lambda claim: self.records.get(claim.metadata.uid),
         )
 
     def classic_objects(self, pod: Pod) -> ClassicObjects:

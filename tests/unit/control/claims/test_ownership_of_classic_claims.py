@@ -7,6 +7,11 @@ from msgspec.structs import replace
 
 from dradriver.control.claims.ownership import claim_step
 from dradriver.control.runtime.actions import DeleteClaim, NextAction
+from dradriver.model.classic.allocation_records import (
+    AllocationRequest,
+    ControllerAllocation,
+    RecordedAllocation,
+)
 from dradriver.model.classic.names import DEALLOCATION_REQUESTED, finalizer
 from dradriver.model.core.meta import OwnerReference
 from dradriver.model.resource.claim import CLAIM_FINALIZER, ConsumerReference, ResourceClaim
@@ -98,6 +103,26 @@ def test_nobody_is_added_to_a_claim_while_its_deallocation_is_requested() -> Non
     w.set_condition("default/claim-1", DEALLOCATION_REQUESTED)
     w.settle()
     assert w.claims["default/claim-1"].status.reserved_for == []
+
+
+def test_nobody_is_added_to_a_claim_without_devices_while_its_record_has_the_request() -> None:
+    """KEP-3063, DeallocationRequested: a condition needs a device, so the request is in the record."""
+    w = cluster(nodes=1)
+    claim = classic()
+    assert claim.allocation is not None
+    allocation = replace(claim.allocation, devices=replace(claim.allocation.devices, results=[]))
+    w.add(replace(claim, status=replace(claim.status, allocation=allocation)))
+    spec = RecordedAllocation(
+        claim_name=claim.metadata.name, claim_uid=claim.metadata.uid, controller_name=CONTROLLER
+    )
+    asked = AllocationRequest(deallocation_requested=True)
+    w.records[claim.metadata.uid] = ControllerAllocation(spec=spec, status=asked)
+    w.add(builders.pod("claim-1", node_name="node-1"))
+    w.settle()
+    assert w.claims["default/claim-1"].status.reserved_for == []
+    del w.records[claim.metadata.uid]
+    w.settle()
+    assert len(w.claims["default/claim-1"].status.reserved_for) == 1
 
 
 def test_an_allocation_from_a_pool_that_is_in_no_slice_does_not_disturb_the_scheduler() -> None:
