@@ -7,6 +7,8 @@ VENV := .venv
 PROJECTS := drivers/fabric_cxl drivers/fpga drivers/gpu_mig examples/loop
 EDITABLE := --editable '.[cluster,kubeconfig]' $(PROJECTS:%=--editable ./%)
 BIN := $(VENV)/bin
+# Tests start many processes. Without bytecode files, each of them would compile the code again.
+unexport PYTHONDONTWRITEBYTECODE
 # With PYTHON=PROGRAM, a virtual environment of another Python is out of date.
 ifneq ($(origin PYTHON),file)
 ANOTHER := $(shell PYTHON='$(PYTHON)' sh packaging/venv.sh --is-of-another '$(VENV)' && echo another-python)
