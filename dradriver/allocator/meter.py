@@ -93,6 +93,15 @@ class Meter:
         self.spent: dict[WorkKind, int] = {}
         self._done: set[tuple[WorkKind, str]] = set()
 
+    def renew(self) -> "Meter":
+        """Return a meter with the whole budget, for a second decision about the same pod.
+
+        What is done only once for each key is not counted again.
+        """
+        renewed = Meter(self.budget)
+        renewed._done = self._done
+        return renewed
+
     @property
     def is_spent(self) -> bool:
         """Return whether nothing is left of the budget."""

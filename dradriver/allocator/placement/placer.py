@@ -238,7 +238,7 @@ class Placer:
             raise
         if best is None:
             raise self._refusal(claims, shape, allows)
-        return Placement(best.name, self._build(best, claims, now))
+        return Placement(best.name, self._build(best, claims, now, meter))
 
     def place_on(
         self, name: str, claims: Sequence[ResourceClaim], *, now: datetime | None = None
@@ -262,7 +262,7 @@ class Placer:
             found = self._shapes.find(claims, self._classes, meter).find_on(name)
         except BudgetSpentError:
             return None
-        return None if found is None else self._build(found, claims, now)
+        return None if found is None else self._build(found, claims, now, meter)
 
     def find_fitting(
         self, claims: Sequence[ResourceClaim], names: Iterable[str], limit: int
@@ -355,11 +355,11 @@ class Placer:
         return best
 
     def _build(
-        self, found: BestNode, claims: Sequence[ResourceClaim], now: datetime | None
+        self, found: BestNode, claims: Sequence[ResourceClaim], now: datetime | None, meter: Meter
     ) -> Mapping[str, Allocation]:
         if not isinstance(found.verdict, ShapeFits):
             # The claims are wrong. A search on this node raises the refusal.
-            return self.allocate_on(found.name, claims, now=now)
+            return self.allocate_on(found.name, claims, now=now, meter=meter.renew())
         member = self._fleet.members[found.name]
         picks = [self._name_device(choice, member) for choice in found.verdict.choices]
         return build_allocations(claims, picks, member.node, self._features, now)

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from dradriver.allocator import BUDGET
 from dradriver.model.encoding.codec import encode
 from tests.properties.allocator.hostile_claims import LARGEST_CLAIM, hostile_claim, new_placer, place
@@ -20,6 +22,13 @@ def test_hostile_claims_end_within_the_budget() -> None:
         result, work, cpu = place(new_placer(seed), wanted)
         print(f"{seed}: {result}, {work / 1000:.0f} ms of work, {cpu / 1000:.0f} ms of CPU")
         assert work <= BUDGET + _LAST_WORK, seed
+
+
+@pytest.mark.parametrize("seed", [25, 175])
+def test_the_error_of_a_wrong_claim_compiles_nothing_again(seed: int) -> None:
+    result, work, _ = place(new_placer(seed), hostile_claim(seed))
+    assert result == "claim"
+    assert work <= BUDGET + _LAST_WORK
 
 
 def test_a_claim_takes_the_same_work_again() -> None:

@@ -17,6 +17,15 @@ def test_a_budget_is_spent_by_the_work_that_exceeds_it() -> None:
     assert meter.is_spent
 
 
+def test_a_renewed_meter_has_the_whole_budget_and_knows_what_is_done() -> None:
+    meter = Meter(40)
+    assert meter.spend_once(COMPILING, "true", 4)
+    renewed = meter.renew()
+    assert not renewed.spend_once(COMPILING, "true", 4)
+    renewed.spend(COMPILING, 4)
+    assert not renewed.is_spent
+
+
 def test_a_node_may_spend_half_of_the_budget() -> None:
     meter = Meter(1000)
     with pytest.raises(BudgetSpentError), meter.one_node():
