@@ -114,7 +114,8 @@ class ClaimWrites:
 
         Args:
             claim: the claim.
-            allocated: whether others may have allocated the claim. Otherwise an allocated claim is not changed.
+            allocated: True: the finalizer is also removed from a claim that others have allocated. False: an
+                allocated claim is not changed.
         """
         current: ResourceClaim | None = claim
         while current is not None and (allocated or current.allocation is None):

@@ -325,7 +325,7 @@ class NodeBindingDriver(Attaching, Driver):
     def report(self) -> NodeReport | Awaitable[NodeReport]:
         """Return the state of the node, for the `BindingDriver` of the same name; by default, no problem.
 
-        The SDK calls it at start and after each `discover()`, and writes the result into the node's release
+        The SDK calls it at start and after each `discover()`, and writes the result into the node's usage
         note. It is called only with `node_releases`. If it raises, the exception becomes the report's problem.
         """
         return NodeReport()

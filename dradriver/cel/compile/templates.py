@@ -52,7 +52,11 @@ class Compiled:
     has_exact_offsets: bool = True
 
     def with_literals(self, values: Mapping[int, Plain]) -> "Compiled":
-        """Return the expression with other literals. `values` has their values, by their old offsets."""
+        """Return the expression with other literals.
+
+        Args:
+            values: the new value of each replaced literal, by the offset of the old literal.
+        """
         program = self.program
         code = program.code.copy()
         for position, offset in program.literals.items():

@@ -37,7 +37,8 @@ _LISTS: Final = frozenset({tuple, list, Joined})
 def equal(left: object, right: object, spend: Spend = spend_nothing) -> bool:
     """Return `left == right`.
 
-    Parts of values can be shared so often that a comparison would take exponential time, so steps are counted.
+    A value can contain one object many times. A comparison of each occurrence can take exponential time.
+    Therefore the steps are counted.
 
     Raises:
         ErrorValue: the left side is a quantity, semver, URL, address or format, and the right side has another

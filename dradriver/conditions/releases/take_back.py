@@ -1,4 +1,4 @@
-"""Revert attaches on a node that no `prepare` followed, when their allocation is gone or has changed.
+"""On a node, revert each `attach` without a `prepare` whose allocation is gone or has changed.
 
 The prepared state has a record of each such claim, so the next process reverts the same attaches. A claim that
 is prepared is left to the kubelet, because its containers may run.

@@ -64,8 +64,8 @@ def release_reservation(
 ) -> Iterator[RequestDeallocation]:
     """Yield the write that removes a pod from a claim that must be deallocated.
 
-    A process that died between the two writes of a request has left the reservation, and the controller waits
-    until it is gone.
+    If a claim has no devices, a request for deallocation takes two writes. If the process dies between them,
+    the reservation remains, and the controller waits until the reservation is removed.
 
     Args:
         pod: the pod, which has no node.

@@ -28,8 +28,8 @@ class AllocationIndex:
     """The allocations of claims by device. Create the index before the caches are entered.
 
     The cost of a question about one claim depends on the devices of the claim and of their counter sets, not on
-    the number of claims. The counters of a pool are computed when they are needed first, and again after a
-    change of the pool.
+    the number of claims. The counters of a pool are computed when they are first needed, and again after
+    each change of the pool.
     """
 
     def __init__(self, caches: Caches) -> None:

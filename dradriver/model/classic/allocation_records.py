@@ -18,8 +18,8 @@ class RecordedAllocation(Value, frozen=True, kw_only=True):
     """What the controller allocates, as it was recorded before the first side effect.
 
     Attributes:
-        claim_name: the name of the claim, in the namespace of this object.
-        claim_uid: the UID of the claim, which is also the name of this object.
+        claim_name: the name of the claim. The claim and the `ControllerAllocation` are in one namespace.
+        claim_uid: the UID of the claim. The `ControllerAllocation` has this UID as its name.
         controller_name: the controller.
         node: the node for which it allocates; empty for a claim that is allocated immediately.
     """

@@ -159,7 +159,7 @@ class BindingCycle(LoopController[str]):
         """Return the step after a failed plan was reverted."""
 
     async def decide(self, key: str) -> Step:
-        """Return the next step for a pod: write its plan if it has one."""
+        """Return the next step for a pod. If the pod has a plan, this step continues the writes of the plan."""
         plan, pod = self._plans.get(key), self._caches.pods.items.get(key)
         self._releasing.pop(key, None)
         if plan is not None and self._is_unconfirmed(key):

@@ -17,7 +17,10 @@ __all__ = ["ObjectChanges"]
 
 
 class ObjectChanges:
-    """Follows claims, contexts and nodes. Pods that found no node are also returned by `UnschedulablePods`."""
+    """Returns pods to the queue after changes of claims, contexts and nodes.
+
+    `UnschedulablePods` also returns pods to the queue: those that found no node.
+    """
 
     def __init__(
         self,

@@ -76,7 +76,7 @@ class SimulatedMemory(KernelMemory):
 
     @property
     def ram_bytes(self) -> int:
-        """Bytes of system RAM that the kernel counts on, phantom bytes included."""
+        """Bytes of system RAM that the kernel uses as RAM, including those of `phantom_bytes`."""
         with self._store.change() as state:
             return state.phantom + sum(map(count_online_bytes, state.regions))
 
