@@ -359,7 +359,7 @@ class Placer:
     ) -> Mapping[str, Allocation]:
         if not isinstance(found.verdict, ShapeFits):
             # The claims are wrong. A search on this node raises the refusal.
-            return self.allocate_on(found.name, claims, now=now, meter=meter.renew())
+            return self._try(found.name, claims, meter.renew())
         member = self._fleet.members[found.name]
         picks = [self._name_device(choice, member) for choice in found.verdict.choices]
         return build_allocations(claims, picks, member.node, self._features, now)
@@ -426,11 +426,11 @@ class Placer:
             pool.declared_groups(choice.device) if self._features.compatibility_groups else {},
         )
 
-    def _try(self, name: str, claims: Sequence[ResourceClaim], meter: Meter) -> None:
-        """Raise the refusal of a node. The meter counts the work on all nodes."""
+    def _try(self, name: str, claims: Sequence[ResourceClaim], meter: Meter) -> Mapping[str, Allocation]:
+        """Return the allocations on a node, or raise its refusal. The meter counts the work on all nodes."""
         try:
             with meter.one_node():
-                self.allocate_on(name, claims, meter=meter)
+                return self.allocate_on(name, claims, meter=meter)
         except BudgetSpentError:
             raise meter.refusal(name) from None
 
