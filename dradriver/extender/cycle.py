@@ -136,6 +136,8 @@ class ExtenderCycle(BindingCycle):
             if is_alone and isinstance(verdict, Unschedulable):
                 self._filter_calls.expect_all_nodes(key)
                 return replace(verdict, releases=(), preemption=Preemption(pod.status.nominated_node_name))
+            if isinstance(verdict, Unschedulable) and verdict.preemption and verdict.preemption.victims:
+                self._filter_calls.record_evictions(key, verdict.preemption.node)
             is_in_vain = before is not None and before.node not in nodes
             has_writes = isinstance(verdict, Unschedulable) and bool(verdict.releases or verdict.preemption)
             self._exclude_nodes(key, nodes, start=is_in_vain or has_writes)
@@ -166,6 +168,10 @@ class ExtenderCycle(BindingCycle):
         """
         if start or self._filter_calls.excluded(key) is not None:
             self._filter_calls.exclude(key, self._caches.nodes.items.keys() - set(nodes))
+
+    def evicts_on(self, pod: Pod) -> str:
+        """Return the node from which the last `filter` of a pod evicts pods; empty if there is none."""
+        return self._filter_calls.evicts_on(pod.ref)
 
     def find_pods(self, uids: Iterable[str]) -> list[Pod]:
         """Return the pods with these UIDs.

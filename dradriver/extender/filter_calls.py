@@ -19,6 +19,7 @@ class FilterCalls:
 
     def __init__(self) -> None:
         self._refusals: dict[str, str] = {}
+        self._evicts_on: dict[str, str] = {}
         self._asked_alone: set[str] = set()
         self._excluded: dict[str, frozenset[str]] = {}
         self._sets: dict[frozenset[str], tuple[frozenset[str], int]] = {}
@@ -35,6 +36,7 @@ class FilterCalls:
             pod: the pod.
             nodes: the nodes of the call.
         """
+        self._evicts_on.pop(key, None)
         is_second = key in self._asked_alone
         self._asked_alone.discard(key)
         return not is_second and list(nodes) == [pod.status.nominated_node_name]
@@ -42,6 +44,14 @@ class FilterCalls:
     def expect_all_nodes(self, key: str) -> None:
         """Record that the nominated node was refused, so that the next call is about all nodes."""
         self._asked_alone.add(key)
+
+    def record_evictions(self, key: str, node: str) -> None:
+        """Record that the last call about a pod began to evict pods from a node, until the next call."""
+        self._evicts_on[key] = node
+
+    def evicts_on(self, key: str) -> str:
+        """Return the node from which the last call about a pod evicts pods; empty if there is none."""
+        return self._evicts_on.get(key, "")
 
     def accept(self, key: str) -> None:
         """Record that a node suits the pod."""
@@ -72,6 +82,7 @@ class FilterCalls:
     def forget(self, key: str) -> None:
         """Remove all records about a pod."""
         self._refusals.pop(key, None)
+        self._evicts_on.pop(key, None)
         self._asked_alone.discard(key)
         self._include(key)
 

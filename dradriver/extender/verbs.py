@@ -66,10 +66,15 @@ class ExtenderVerbs:
         return [HostPriority(host=name, score=round(MAX_SCORE * score)) for name, score in scores.items()]
 
     async def preempt(self, pod: Pod, victims: Mapping[str, MetaVictims]) -> Mapping[str, MetaVictims]:
-        """Return the nodes on which evictions give the pod its devices, too, with all pods to evict."""
-        trimmed = await self._cycle.scheduling.trim_victims(
-            pod, {node: self._cycle.find_pods(each.uid for each in own.pods) for node, own in victims.items()}
-        )
+        """Return the nodes on which evictions give the pod its devices, too, with all pods to evict.
+
+        If the last `filter` began to evict pods from a node, no other node is returned: otherwise
+        kube-scheduler would evict pods from a second node. Without any node, it keeps the pod's nomination.
+        """
+        found = {node: self._cycle.find_pods(each.uid for each in own.pods) for node, own in victims.items()}
+        if evicts_on := self._cycle.evicts_on(pod):
+            found = {node: pods for node, pods in found.items() if node == evicts_on}
+        trimmed = await self._cycle.scheduling.trim_victims(pod, found)
         return {node: _as_meta_victims(each) for node, each in trimmed.items()}
 
     def bind(self, args: BindArgs) -> Coroutine[Any, Any, None]:

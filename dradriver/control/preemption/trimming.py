@@ -32,8 +32,8 @@ def trim_victims(pod: Pod, snapshot: Snapshot, victims: Mapping[str, Sequence[Po
     Returns:
         For each node that is kept, all pods to evict, and how many of these evictions violate a
         PodDisruptionBudget. If the other scheduler's victims do not hold enough devices, further pods of the
-        node are added. kube-scheduler rejects victims that run on another node. If the budget of work is spent,
-        the remaining nodes are dropped.
+        node are added. kube-scheduler rejects victims that it does not know on the node, such as pods that are
+        only nominated. If the budget of work is spent, the remaining nodes are dropped.
     """
     known = [node for node in victims if node in snapshot.cluster.nodes]
     cycle, kept = Cycle(pod, replace(snapshot, nodes=known)), dict[str, Victims]()
@@ -60,7 +60,7 @@ def _find_more(cycle: Cycle, node: str, doomed: Sequence[Pod], meter: Meter) -> 
         if search.checked.refusal(node) is not None:
             return None
     claims, _ = search.claims_on(node)
-    on_node = {pod.ref for pod in cluster.pods_on(node)} | leaving.keys()
+    on_node = {pod.ref for pod in cluster.pods_on(node) if pod.spec.node_name} | leaving.keys()
     return select_victims(cluster, node, cycle.pod.priority, claims, meter, doomed=leaving, allowed=on_node)
 
 

@@ -97,6 +97,29 @@ async def test_victims_of_kube_scheduler_are_kept_where_they_free_devices(caller
     assert trimmed["node-1"].num_pdb_violations == 0, "no PodDisruptionBudget exists"
 
 
+async def test_a_pod_that_evicts_on_one_node_gets_no_victims_on_another_node(caller: Caller) -> None:
+    await caller.bind(await add(caller, "low", 0), "node-2")
+    await caller.lab.until_bound(1)
+    busy = await add(caller, "without-devices", 0)
+    high = await add(caller, "high", 10)
+    assert not (await caller.filter(high, ["node-2"])).node_names
+    await caller.lab.until(lambda pods, _: leaving(pods) == ["low"])
+    victims = {"node-1": MetaVictims(pods=[MetaPod(uid=busy.metadata.uid)])}
+    assert not await caller.verbs.preempt(high, victims)
+
+
+async def test_a_pod_that_is_only_nominated_is_no_victim(caller: Caller) -> None:
+    """kube-scheduler knows no such pod on the node, and rejects the whole answer."""
+    nominated = await add(caller, "nominated", 0)
+    assert (await caller.filter(nominated, ["node-1"])).node_names == ["node-1"]
+    busy = await add(caller, "without-devices", 0)
+    high = await add(caller, "high", 10)
+    victims = {"node-1": MetaVictims(pods=[MetaPod(uid=busy.metadata.uid)])}
+    trimmed = await caller.verbs.preempt(high, victims)
+    uids = {pod.uid for each in trimmed.values() for pod in each.pods}
+    assert nominated.metadata.uid not in uids
+
+
 async def test_an_unknown_victim_is_an_error(caller: Caller) -> None:
     high = await add(caller, "high", 10)
     with pytest.raises(DraError, match="pod with uid nobody: is unknown"):
