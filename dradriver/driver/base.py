@@ -157,7 +157,7 @@ class Driver(DeviceSource):
         logged.
 
         Args:
-            reason: one sentence for people.
+            reason: one sentence for users.
         """
         if self._context is not None:
             self._context.restart(reason)

@@ -30,7 +30,7 @@ class AttachError(DriverError):
     """A device could not be made ready; the message is shown to the user.
 
     Args:
-        message: the reason, for people.
+        message: the reason, as text for users.
         reason: the reason as one CamelCase word, for programs.
         condition: which of the device's binding failure conditions is set to True. Default: the first one.
         device_is_bad: True: taint the device, so that it is not allocated again for a while. False: the claim
@@ -96,7 +96,7 @@ class ClaimConditions(Protocol):
             kind: the condition's type.
             status: the condition's status. True and False are accepted too.
             reason: one CamelCase word for programs. Default: "Reported".
-            message: text for people.
+            message: text for users.
 
         Raises:
             AllocationGone: nothing was written, because the allocation no longer exists.

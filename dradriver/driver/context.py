@@ -40,7 +40,7 @@ class DriverContext:
         """Ask the SDK to end this process as failed; from any thread.
 
         Args:
-            reason: one sentence for people.
+            reason: one sentence for users.
         """
 
     async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:

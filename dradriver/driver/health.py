@@ -22,7 +22,7 @@ class DeviceHealth:
     Attributes:
         device: the device's name.
         health: the value.
-        message: the reason, for people. At most 1,024 characters reach the pod's status.
+        message: the reason, as text for users. At most 1,024 characters reach the pod's status.
         pool: the device's pool. Empty: the pool that is named after the node.
         check_timeout: seconds after which the kubelet treats the report as stale. 0: the kubelet's default
             (30).

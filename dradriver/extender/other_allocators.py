@@ -47,14 +47,15 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class ClaimUse:
-    """What counts about a claim.
+    """The facts about a claim that decide whether its pools are contested.
 
     Attributes:
         classes: the device classes of its requests.
         pools: the pools of its devices, without admin access.
         is_ours: whether a pod of this scheduler uses it.
         waiting_for: the other schedulers whose pods use it and have no node.
-        allocator: the other allocator that has allocated it since this process leads; empty if there is none.
+        allocator: the other allocator that has allocated the claim since this process became the leader; empty
+            if there is none.
     """
 
     classes: frozenset[str] = frozenset()
@@ -99,7 +100,8 @@ def describe_use(
         claim: the claim.
         pods: the pods that use it.
         ours: the names of this scheduler.
-        allocator: the other allocator that has allocated it since this process leads; empty if there is none.
+        allocator: the other allocator that has allocated the claim since this process became the leader; empty
+            if there is none.
     """
     active = [pod for pod in pods if not pod.finished]
     others = [pod for pod in active if scheduler_of(pod) not in ours]

@@ -47,7 +47,7 @@ class HasMetrics(Protocol):
 
 
 class Process(Protocol):
-    """The source of the answers: a plugin on a node, a pool driver, or an embedded cluster."""
+    """What the endpoints report on: a plugin on a node, a pool driver, or an embedded cluster."""
 
     @property
     def metrics(self) -> HasMetrics:

@@ -160,7 +160,8 @@ def next_pod_step(
         context: the context of the pod.
         pending: the claims that this controller must allocate.
         controller: the name of this controller.
-        has_stale: whether it has answered about a claim that it does not allocate any more.
+        has_stale: whether the context still has an answer of this controller about a claim that the controller
+            no longer has to allocate.
     """
     if not pending:
         return NegotiationStep.WITHDRAW if has_stale else NegotiationStep.NONE

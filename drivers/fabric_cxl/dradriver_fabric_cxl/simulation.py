@@ -125,13 +125,13 @@ def _find_host_of(node: str, nodes: Mapping[str, str]) -> str:
 def fail_next_attachment(folder: Path) -> str:
     """Make the next connection of the simulated fabric fail, for demonstrations. Blocking.
 
-    The driver asks for a failed connection twice, so both requests fail.
+    The driver retries a failed connection once, so this function makes both requests fail.
 
     Args:
         folder: folder of the simulation.
 
     Returns:
-        What will fail, for people.
+        A message for users that says what will fail.
     """
     fabric = SimulatedFabric(open_fabric_store(folder))
     fabric.fail(FabricCall.CREATE_CONNECTION, FabricFault.PORT_FAILS, times=2)

@@ -71,7 +71,8 @@ class ClassHeap:
         """Return whether the claims may fit on a node of these classes.
 
         Args:
-            before: if the order has no preferences, only nodes up to this name are meant; None: all nodes.
+            before: the last node name that counts (inclusive), for an order without preferences. None: all
+                nodes count.
         """
         if self._pending:
             return True

@@ -19,10 +19,12 @@ _MAX_VERDICTS: Final = 100_000
 
 
 class OwnVerdicts:
-    """The verdicts of the own part of the claims, by class of nodes. They are computed when they are needed.
+    """The verdicts for each class of nodes, about the requests that only a node's own pools can serve.
+
+    They are computed when they are needed.
 
     Args:
-        find_view: returns the claims as nodes see them.
+        find_view: returns the view of the claims for the nodes of one signature.
         evaluator: evaluates parts.
 
     Attributes:

@@ -243,7 +243,7 @@ class RelaxedShape:
 
 @dataclass(frozen=True, slots=True)
 class CutShape:
-    """Finds nodes for claims that are cut.
+    """Finds nodes for claims from whose selectors comparisons were cut off (see the module docstring).
 
     Attributes:
         cut: the claims.

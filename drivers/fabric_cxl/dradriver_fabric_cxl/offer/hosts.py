@@ -18,7 +18,7 @@ class HostMatches:
     Attributes:
         nodes: the node of each host by the host's ID. Hosts without a node are missing. A node may have several
             hosts.
-        problems: why hosts have no node although they should, for people.
+        problems: messages for users: why hosts have no node although they should.
     """
 
     nodes: Mapping[str, str]
