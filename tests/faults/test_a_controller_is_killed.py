@@ -40,7 +40,7 @@ from tests.e2e.classic import link_controller
 from tests.seeds import choose_seed
 from tests.unit.control.world import template
 
-KILLS: Final = max(1, int(os.environ.get("KILLS", "16")) // 16)
+KILLS: Final = max(1, int(os.environ.get("KILLS", "0")) // 16)
 SEED: Final = choose_seed()
 CONTROLLER: Final = "links.example.com"
 NODE_NAMES: Final = ("node-1", "node-2")

@@ -279,15 +279,21 @@ class Tagged(Recording):
         await self._notify()
 
 
+async def bind_with_earlier_attachment(lab: Lab, driver: Tagged, time: str) -> str:
+    """Bind a pod, and let the hardware keep an earlier attachment of its device; return the device."""
+    await lab.pod()
+    device = await lab.bound()
+    driver.earlier = Attachment(lab.claim().metadata.uid, POOL, device, node="node-1", allocated=time)
+    return device
+
+
 @pytest.mark.parametrize("time", ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00"])
 async def test_an_orphan_of_an_earlier_allocation_is_detached_while_the_claim_has_the_device_again(
     lab: Lab, hardware: Hardware, time: str
 ) -> None:
     driver = Tagged(hardware)
     async with lab.scheduler(), lab.driver(driver):
-        await lab.pod()
-        device = await lab.bound()
-        driver.earlier = Attachment(lab.claim().metadata.uid, POOL, device, node="node-1", allocated=time)
+        device = await bind_with_earlier_attachment(lab, driver, time)
         await driver.until(lambda: bool(driver.times))
     assert driver.times == [time]
     assert hardware.attached == {device: (lab.claim().metadata.uid, "node-1")}
@@ -299,9 +305,7 @@ async def test_an_attachment_without_a_valid_time_belongs_to_any_allocation(
 ) -> None:
     driver = Tagged(hardware)
     async with lab.scheduler(), lab.driver(driver):
-        await lab.pod()
-        device = await lab.bound()
-        driver.earlier = Attachment(lab.claim().metadata.uid, POOL, device, node="node-1", allocated=time)
+        await bind_with_earlier_attachment(lab, driver, time)
         await driver.is_asked(3)
     assert not driver.times
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from aiohttp import web
@@ -119,18 +119,28 @@ async def test_a_task_whose_answer_was_lost_is_found_by_its_payload(
     assert manager.count("POST", CHUNKS) == 0
 
 
-async def test_an_object_that_appears_long_after_a_lost_answer_is_not_asked_for_again(
-    manager: TinyManager, waits: Waits
-) -> None:
+@asynccontextmanager
+async def open_with_late_objects(
+    manager: TinyManager, waits: Waits, number: int
+) -> AsyncIterator[tuple[RedfishFabric, AttachRequest]]:
+    """Yield a fabric and a request whose objects appear during the wait with this number."""
+
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
-        if len(waits) == 20:
+        if len(waits) == number:
             add_chunk(manager, request)
             add_connection(manager, request)
 
     pace = FabricPace(sleep=sleep, clock=waits.clock)
     async with open_redfish(manager.files.settings(manager.url, pace)) as fabric:
         request = await request_memory(fabric)
+        yield fabric, request
+
+
+async def test_an_object_that_appears_long_after_a_lost_answer_is_not_asked_for_again(
+    manager: TinyManager, waits: Waits
+) -> None:
+    async with open_with_late_objects(manager, waits, 20) as (fabric, request):
         manager.answers["POST", CHUNKS].append(answer(500))
         assert (await fabric.attach(request)).connected
     assert manager.count("POST", CHUNKS) == 1
@@ -206,15 +216,7 @@ async def test_a_chunk_is_not_asked_for_again_while_the_monitor_of_its_task_fail
 async def test_a_task_that_never_ends_is_not_waited_for_when_its_object_is_enabled(
     manager: TinyManager, waits: Waits
 ) -> None:
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 3:
-            add_chunk(manager, request)
-            add_connection(manager, request)
-
-    pace = FabricPace(sleep=sleep, clock=waits.clock)
-    async with open_redfish(manager.files.settings(manager.url, pace)) as fabric:
-        request = await request_memory(fabric)
+    async with open_with_late_objects(manager, waits, 3) as (fabric, request):
         manager.answers["POST", CHUNKS].append(answer(202, Location=f"{TASKS}/9"))
         manager.answers["GET", f"{TASKS}/9"] += [answer(202)] * 1000
         assert (await fabric.attach(request)).connected
