@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dradriver.control.claims.pod_claims import is_reserved_for, used_names
 from dradriver.control.classic.deallocation import choose_deallocation, release_reservation
 from dradriver.control.classic.negotiation import (
     WAITING_FOR_INFORMATION,
@@ -25,7 +26,7 @@ from dradriver.model.classic.names import GROUP
 from dradriver.model.classic.scheduling import SchedulingSpec
 from dradriver.model.core.workload import Node
 
-__all__ = ["check_drivers", "find_needs", "post_filter", "select_node"]
+__all__ = ["check_drivers", "find_needs", "give_up_negotiation", "post_filter", "select_node"]
 
 _NOT_SERVED: Final = f"the API server does not serve podschedulingcontexts.{GROUP}"
 
@@ -72,6 +73,19 @@ def find_needs(cycle: Cycle) -> None:
     if problem:
         raise NoNode(refuse_all_nodes(cycle, problem))
     cycle.classic.unsuitable.update(find_unsuitable(cycle.classic.context, awaited))
+
+
+def give_up_negotiation(cycle: Cycle) -> None:
+    """PreEnqueue: note that a claim of the pod cannot be used, so that PostFilter frees the pod's other claims.
+
+    The pod cannot run until its user acts. Until then, it neither selects a node nor keeps the devices of its
+    other claims from other pods, as with claims that the scheduler allocates. kube-scheduler 1.30 keeps both.
+    """
+    claims = (cycle.snapshot.claims.get(ref) for ref in used_names(cycle.pod))
+    cycle.claims = [each for each in claims if each is not None and is_reserved_for(each, cycle.pod)]
+    cycle.classic = ClassicNeeds(
+        unallocated={}, awaited=(), context=cycle.snapshot.classic.context_of(cycle.pod), is_refused=True
+    )
 
 
 def _explain_unallocated(controlled: ControlledClaim, allocating: str) -> str:

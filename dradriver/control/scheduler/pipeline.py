@@ -128,6 +128,7 @@ def check_claims_exist(cycle: Cycle) -> None:
     except ClaimNotCreated as problem:
         raise NoNode(refuse_all_nodes(cycle, str(problem), quiet=True)) from None
     except ClaimUnusable as problem:
+        classic_steps.give_up_negotiation(cycle)
         raise NoNode(refuse_all_nodes(cycle, str(problem))) from None
 
 

@@ -6,9 +6,10 @@ from dradriver.control.classic.deallocation import choose_deallocation
 from dradriver.control.runtime.actions import Evict, Release, RequestDeallocation
 from dradriver.control.scheduler.pipeline import begin_cycle, list_releases
 from dradriver.control.scheduler.snapshot import Cycle
+from dradriver.model.classic.scheduling import SchedulingSpec
 from dradriver.model.core.workload import Pod
 from dradriver.testing import builders
-from tests.unit.control.classic.drivers import Driver, classic_world
+from tests.unit.control.classic.drivers import Driver, classic_world, context_of
 from tests.unit.control.classic.test_scheduler_pseudo_code import A, B, negotiate, request
 from tests.unit.control.world import World
 
@@ -96,6 +97,36 @@ def test_two_pods_that_each_have_one_of_two_claims_do_not_wait_for_each_other_fo
             for driver in (a, b):
                 driver.deallocate()
     assert sorted(bool(pod.spec.node_name) for pod in world.pods.values()) == [False, True]
+
+
+def test_a_pod_whose_claim_was_deleted_selects_no_node_and_keeps_no_claim_from_other_pods() -> None:
+    world, [a, b] = classic_world(1, A, B)
+    request(world, A, B, name="broken")
+    world.settle()
+    for driver in (a, b):
+        driver.answer("broken")
+    world.settle()
+    assert a.allocate("broken")
+    assert context_of(world, "broken").spec.selected_node == "node-1"
+    del world.claims["default/broken-1"]
+    world.settle()
+    assert a.deallocate() == ["default/broken-0"]
+    world.settle()
+    assert world.condition("broken").message == '0/1 nodes are available: resourceclaim "broken-1" not found.'
+    assert context_of(world, "broken").spec == SchedulingSpec()
+    claim = world.claims["default/broken-0"]
+    assert claim.allocation is None
+    assert claim.status.reserved_for == []
+
+
+def test_a_pod_whose_claim_was_deleted_leaves_claims_of_other_pods_alone() -> None:
+    world, [a] = classic_world(2, A)
+    request(world, A, name="pod-1")
+    a.grant("default/pod-1-0", "node-1", world.pod("pod-1"))
+    world.add(builders.pod("pod-1-0", "missing", name="broken"))
+    world.settle()
+    assert world.pod("pod-1").spec.node_name == "node-1"
+    assert not any(isinstance(action, RequestDeallocation) for action in world.writes)
 
 
 def test_no_release_of_the_scheduler_deallocates_a_classic_claim() -> None:
