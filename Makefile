@@ -14,10 +14,11 @@ ifneq ($(origin PYTHON),file)
 ANOTHER := $(shell PYTHON='$(PYTHON)' sh packaging/venv.sh --is-of-another '$(VENV)' && echo another-python)
 endif
 
-.PHONY: help demo test coverage check format proto interop e2e guest faults bench soak clean
+.PHONY: help demo test coverage check docs docs-serve pictures format proto interop e2e guest faults release-check
+.PHONY: requirements bench soak clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(VENV)/.installed ## show devices from discovery to a container
 	@$(BIN)/dradriver demo
@@ -36,6 +37,16 @@ check: $(VENV)/.developer ## check format, lint, types, import contracts, words 
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.repository.words
 	$(BIN)/python -m tests.repository.docstrings
+
+docs: $(VENV)/.docs ## build the documentation site into build/site, and check its links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+	$(BIN)/python -m website.built_site build/site
+
+docs-serve: $(VENV)/.docs ## serve the documentation site on 127.0.0.1:8000 while you write
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
+
+pictures: $(VENV)/.installed ## draw the pictures of the documentation
+	$(BIN)/python -m website.pictures
 
 format: $(VENV)/.developer ## format the code
 	$(BIN)/ruff format .
@@ -62,6 +73,22 @@ faults: $(VENV)/.developer ## kill drivers KILLS=200 times at random moments, an
 		tests/unit/control/scheduler/binding/test_plan_writes_after_a_kill_at_any_step.py \
 		tests/properties/extender tests/properties/classic
 
+# The classifiers name a Python that only the Debian root has. Where it cannot be made, the newest Python of the machine
+# runs the tests, without podman as in the root.
+release-check: $(VENV)/.developer ## check what a release publishes, and run the tests on Debian 13
+	$(BIN)/python -m pytest -m 'release or e2e' tests/release tests/e2e/chart/test_upgrade_from_the_last_release.py \
+		tests/e2e/chart/test_api_server_accepts_the_chart.py tests/packaging --timeout 900
+	@if sh release/debian-13.sh true; then \
+		sh release/debian-13.sh $(MAKE) --no-print-directory test PYTHON=python3 VENV=.cache/venv-debian-13; \
+	else \
+		echo "release-check: the newest Python of this machine runs the tests, not Debian 13"; \
+		.ci/without podman $(MAKE) test PYTHON="$$(.ci/pythons | tail -n 1)" VENV=.cache/venv-newest; \
+	fi
+
+requirements: $(VENV)/.developer ## write requirements/*.txt, with the versions of constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group release
+	$(BIN)/python -m release.requirements
+
 bench: $(VENV)/.developer ## run the benchmarks; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.allocator
@@ -72,6 +99,8 @@ bench: $(VENV)/.developer ## run the benchmarks; see benchmarks/README.md
 	$(BIN)/python -m benchmarks.extender.waiting
 	$(BIN)/python -m benchmarks.classic --kube-scheduler
 	$(BIN)/python -m benchmarks.uevents
+	$(BIN)/python -m benchmarks.overview
+	$(BIN)/python -m benchmarks.dashboard
 
 soak: $(VENV)/.developer ## measure the memory growth of `dradriver up` over PODS=5000 pods (15 minutes)
 	$(BIN)/python -m benchmarks.soak --pods $${PODS:-5000}
@@ -96,4 +125,9 @@ $(VENV)/.installed: pyproject.toml $(PROJECTS:%=%/pyproject.toml) constraints.tx
 $(VENV)/.developer: $(VENV)/.installed
 	@echo "installing the test tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	@echo "installing the tools of the documentation site into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group docs
 	@touch $@

@@ -32,7 +32,7 @@ class Features:
         admin_access: requests may ask for devices that are in use (DRAAdminAccess).
         binding_conditions: devices with binding conditions may be allocated (DRADeviceBindingConditions).
         compatibility_groups: KEP-5963 is enforced. Off: if a device of a slice has a compatibility group, the
-            whole slice is ignored, so its pool is incomplete (DRADeviceCompatibilityGroups).
+            whole slice is ignored, so its pool is unusable (DRADeviceCompatibilityGroups).
         consumable_capacity: a device that allows multiple allocations can be allocated to several claims, and
             each claim consumes a part of its capacities (DRAConsumableCapacity, KEP-5075). Off: the device can
             be allocated to one claim only.
@@ -73,6 +73,10 @@ class Features:
                 know are ignored.
         """
         return cls(**{_GATES[gate]: on for gate, on in gates.items() if gate in _GATES})
+
+    def disabled_gates(self) -> list[str]:
+        """Return the names of the Kubernetes gates that are off, sorted."""
+        return [gate for gate, name in _GATES.items() if not getattr(self, name)]
 
     def gate(self, feature: str) -> str:
         """Return the name of the Kubernetes gate that controls a feature.

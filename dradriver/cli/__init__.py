@@ -13,15 +13,18 @@ Entry:
 
 Commands:
 
+- `completion`: `dradriver completion`.
 - `demonstration`: `dradriver demo`.
 - `explanation`: `dradriver explain`.
 - `get`: `dradriver get`.
+- `manifests`: `dradriver manifests`.
 - `new`: `dradriver new`; `skeleton` holds the files of a new project.
 - `node`: `dradriver node`; `node_folders` finds the state of its drivers.
 - `run`: `dradriver run`.
 - `scheduler`: `dradriver scheduler`.
 - `selector`: `dradriver cel`.
 - `simulation`: `dradriver simulate`.
+- `top`: `dradriver top`.
 - `up`: `dradriver up`.
 - `validation`: `dradriver validate`.
 - `webhook`: `dradriver webhook`.
@@ -30,9 +33,11 @@ Commands:
 Shared parts:
 
 - `attempt`: runs the allocator on a world, for `simulate` and `explain`.
-- `embedded_cluster`: an option and driver processes for `up` and `demo`; `supervisor` restarts the processes.
+- `embedded_cluster`: an option and driver processes for `up` and `demo`; `supervision` restarts the processes.
+- `habits`: what users of kubectl type by habit.
+- `jsonpath`: kubectl's JSONPath templates.
+- `listing`: lists with the options of `kubectl get`.
 - `files`: reads objects from files.
-- `partitions`: computes and draws the use of counter sets.
 - `terminal`: tables, documents, errors and progress.
 - `world`: the objects of a cluster, read from files or from the API server.
 """

@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import click
 
+from dradriver.cli.node_folders import default_data_folder
+from dradriver.errors import NotFoundError
 from dradriver.kube import Client
 
 __all__ = ["Access", "cluster_options", "with_client"]
@@ -75,7 +78,25 @@ def with_client(access: Access, call: Callable[[Client], Awaitable[T]]) -> T:
     """
 
     async def run() -> T:
-        async with await Client.connect(access.kubeconfig, access.context, timeout=_TIMEOUT_SECONDS) as client:
+        async with await _connect(access) as client:
             return await call(client)
 
     return asyncio.run(run())
+
+
+async def _connect(access: Access) -> Client:
+    try:
+        return await Client.connect(access.kubeconfig, access.context, timeout=_TIMEOUT_SECONDS)
+    except NotFoundError as error:
+        if access.kubeconfig is not None:
+            raise
+        if embedded := await asyncio.to_thread(_find_embedded_kubeconfig):
+            hint = f"export KUBECONFIG={embedded} for the cluster of `dradriver up`"
+        else:
+            hint = "`dradriver up` starts a cluster and writes a kubeconfig"
+        raise NotFoundError(f"{error}: {hint}") from error
+
+
+def _find_embedded_kubeconfig() -> Path | None:
+    path = default_data_folder() / "kubeconfig"
+    return path if path.exists() else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from dradriver.cli.supervisor import DriverProcess
+from dradriver.cli.supervision import DriverProcess
 from dradriver.driver import Driver
 from dradriver.driver.driver_class import read_name
 from dradriver.runner import load_any

@@ -12,6 +12,10 @@ from dradriver.model import names
 __all__ = ["new"]
 
 _SUFFIX = ".tmpl"
+_HIDDEN = ("gitignore", "containerignore", "github")
+"""Files and folders whose names start with a dot in the project."""
+_REQUIREMENTS = {"node": ".", "classic": ". 'dradriver[scheduler]'"}
+"""What the image contains: with a controller, the same image also runs the scheduler."""
 
 
 @click.command(short_help="Write a project for a new driver.")
@@ -27,14 +31,15 @@ _SUFFIX = ".tmpl"
     help="Also write a controller that allocates claims, instead of the scheduler (KEP-3063).",
 )
 def new(name: str, directory: Path | None, classic: bool) -> None:
-    """Write a project for the driver NAME: package, tests, manifests and README.
+    """Write a project for the driver NAME: package, tests, manifests, image, chart values, CI and README.
 
     NAME is a DNS label that starts with a letter, such as led. The driver's name is then led.example.com, and
     that of its controller is controller.led.example.com.
     """
-    values = _values(name)
+    kind = "classic" if classic else "node"
+    values = {**_values(name), "requirements": _REQUIREMENTS[kind]}
     target = directory or Path(values["distribution"])
-    written = _write(target, "classic" if classic else "node", values)
+    written = _write(target, kind, values)
     for path in written:
         click.echo(path)
     click.echo(f"\nNext: cd {target}. Its README.md describes how to install and test the driver.", err=True)
@@ -81,12 +86,16 @@ def _copy(source: Traversable, target: Path, values: dict[str, str], written: li
     target.mkdir(parents=True, exist_ok=True)
     for entry in sorted(source.iterdir(), key=lambda each: (each.is_dir(), each.name)):
         if entry.is_dir():
-            folder = values["package"] if entry.name == "package" else entry.name
+            folder = values["package"] if entry.name == "package" else _name(entry.name)
             _copy(entry, target / folder, values, written)
         elif entry.name.endswith(_SUFFIX):
-            path = target / entry.name.removesuffix(_SUFFIX).replace("gitignore", ".gitignore")
+            path = target / _name(entry.name.removesuffix(_SUFFIX))
             text = entry.read_text(encoding="utf-8")
             for key, value in values.items():
                 text = text.replace(f"@{key}@", value)
             path.write_text(text, encoding="utf-8")
             written.append(path)
+
+
+def _name(entry: str) -> str:
+    return f".{entry}" if entry in _HIDDEN else entry

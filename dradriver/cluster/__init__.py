@@ -9,6 +9,7 @@ in one folder.
 |---|---|
 | `cluster` | `EmbeddedCluster`: starts and stops the parts in order |
 | `folder` | the folder that contains all state of a cluster, and the lock of the folder |
+| `clearing` | removes the state of a cluster that does not run |
 | `apiserver` | the embedded API server |
 | `kubelet` | the kubelet stand-in of a node |
 | `runtime` | container runtimes: podman, runc, plain processes |

@@ -20,13 +20,16 @@ from dradriver.cluster.apiserver.validation.devices import CelCheck
 from dradriver.cluster.apiserver.validation.field import Causes
 from dradriver.cluster.apiserver.validation.metadata import check_new_metadata
 from dradriver.cluster.apiserver.validation.names import check_subdomain
+from dradriver.cluster.apiserver.validation.pod_claims import check_pod_claims
 from dradriver.cluster.apiserver.validation.resources import check_container_amounts
 from dradriver.cluster.apiserver.validation.slices import check_slice
 from dradriver.errors import Problem
 
-__all__ = ["KINDS", "find_pod_resource_problems", "find_problems", "list_known_fields"]
+__all__ = ["KINDS", "find_pod_device_problems", "find_problems", "list_known_fields"]
 
 _STEP: Final = re.compile(r"[^.\[\]]+")
+_DEVICE_FIELDS: Final = re.compile(r"spec\.(resourceClaims\[|(?:initC|c)ontainers\[\d+\]\.resources\.)")
+"""The fields of a pod about devices and resources."""
 _INDEX: Final = re.compile(r"\[([^\]]*)\]")
 
 
@@ -71,9 +74,10 @@ def _is_consequence(field: str, mismatches: Iterable[TypeMismatchError]) -> bool
     possible if the rule's field is the left-out value, is inside it, or is the object around it.
     """
     here = _normalize_path(field)
-    locations = [_normalize_path(error.path) for error in mismatches]
     return any(
-        path in {here, f"{here}.{path.rpartition('.')[2]}"} or here.startswith(f"{path}.") for path in locations
+        here in {path, _normalize_path(error.owner)} or here.startswith(f"{path}.")
+        for error in mismatches
+        for path in (_normalize_path(error.path),)
     )
 
 
@@ -81,16 +85,27 @@ def _normalize_path(path: str) -> str:
     return _INDEX.sub(r".\1", path)
 
 
-def find_pod_resource_problems(text: bytes) -> Iterator[Problem]:
-    """Yield the rules on names, amounts and required limits that the resources of a pod's containers violate.
+def find_pod_device_problems(text: bytes) -> Iterator[Problem]:
+    """Yield the rules that the claims of a pod and the resources of its containers violate.
+
+    Args:
+        text: the pod as JSON. Unknown fields are reported only in claims and resources, because a pod can have
+            fields that the embedded API server does not model.
 
     Raises:
         msgspec.DecodeError: the text is not a JSON object.
     """
     mismatches: list[TypeMismatchError] = []
-    pod, _ = conform("core.Pod", msgspec.json.decode(text, type=dict[str, object]), mismatches=mismatches)
+    pod, unknown = conform("core.Pod", msgspec.json.decode(text, type=dict[str, object]), mismatches=mismatches)
     yield from _to_problems(mismatches)
+    for message in unknown:
+        path = message.removeprefix('unknown field "').removesuffix('"')
+        if _DEVICE_FIELDS.match(path):
+            yield Problem(path, "Pod of v1 has no such field")
     spec = pod.get("spec") or {}
+    for cause in check_pod_claims(spec):
+        if not _is_consequence(cause.field, mismatches):
+            yield Problem(cause.field, cause.message)
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             path = f"spec.{field}[{index}].resources"
@@ -103,12 +118,12 @@ def list_known_fields(kind: str, path: str) -> list[str]:
     """Return the known fields of the object that contains an unknown field.
 
     Args:
-        kind: the object's kind; a kind that is not one of `KINDS` has no known fields.
+        kind: the object's kind: `Pod` or one of `KINDS`. Other kinds have no known fields.
         path: path of the unknown field, as in the results of `find_problems`.
     """
-    if kind not in KINDS:
+    if kind not in {*KINDS, "Pod"}:
         return []
-    here = get_fields(f"resource.{kind}")
+    here = get_fields("core.Pod" if kind == "Pod" else f"resource.{kind}")
     *owners, _ = _STEP.findall(path)
     at = None
     for step in owners:

@@ -18,7 +18,7 @@ from typing import Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from dradriver.errors import DraError
 from dradriver.kube.backoff import Backoff
-from dradriver.kube.client import Client
+from dradriver.kube.client import Client, Into
 from dradriver.kube.errors import Gone, TooManyRequests
 from dradriver.kube.resources import Resource
 from dradriver.kube.watch_events import WatchEvent, WatchKind
@@ -31,7 +31,8 @@ _log = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = (0.1, 5.0)
 """The first and the longest wait, in seconds, between a failed list or watch and the next attempt."""
 _HEALTHY_SECONDS: Final = 1.0
-"""If a watch lasted this long, the server counts as healthy, and the next wait is the first one again."""
+"""If a watch lasted this long, the server counts as healthy: a problem is over, and the next wait is the first
+one again. A server that refuses the resource version inside an accepted watch does so at once."""
 _LONGEST_PAUSE_SECONDS: Final = 60.0
 """Maximum seconds of `Retry-After` that the cache obeys."""
 
@@ -85,11 +86,14 @@ class Cache(Generic[T]):
 
     `async with` runs one task, which keeps the cache current. The task retries after failures of the API
     server. If an object cannot be decoded, it is logged and ignored, and the other objects stay available. The
-    cache calls `on_reopen` each time a server accepts a watch, except for the first watch.
+    cache calls `on_reopen` each time a server accepts a watch, except for the first watch. `into` may also be a
+    function that decodes objects; see `Client.list`.
 
     Attributes:
         items: a live view of the objects by `namespace/name`, or by name for cluster-scoped objects.
-        problem: the reason why the cache is not current, or None.
+        problem: the reason why the cache is not current, or None. A problem is over after a list, after an
+            event or bookmark, or if a server has accepted a watch and kept it open for a second. If the state
+            of the API server is restored from a backup, only the next event or bookmark reveals it.
         interruptions: a count that grows whenever a watch ends or is opened again. If it has grown, the
             requests may now reach another server.
     """
@@ -98,7 +102,7 @@ class Cache(Generic[T]):
         self,
         client: Client,
         resource: Resource,
-        into: type[T],
+        into: Into[T],
         namespace: str = "",
         *,
         fields: str = "",
@@ -119,8 +123,10 @@ class Cache(Generic[T]):
         self._newest_version = 0  # the newest resource version that a list or watch has delivered
         self._resource_version = ""
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._callbacks: list[Callback[T]] = []
         self._task: asyncio.Task[None] | None = None
+        self._recovery: asyncio.TimerHandle | None = None  # ends a problem if the watch stays open
 
     @property
     def items(self) -> Mapping[str, T]:
@@ -146,6 +152,10 @@ class Cache(Generic[T]):
     async def wait_synced(self) -> None:
         """Wait until the first list has been read."""
         await self._synced.wait()
+
+    async def wait_answered(self) -> None:
+        """Wait until the first list has been read, or has failed. `problem` is then the reason."""
+        await self._answered.wait()
 
     def subscribe(self, callback: Callback[T]) -> Callable[[], None]:
         """Subscribe to every change from now on.
@@ -206,8 +216,11 @@ class Cache(Generic[T]):
                 self._record_recovery()
                 while True:
                     await self._watch(backoff)
-            except Gone:
+            except Gone as error:
+                # Only a debug message, because it belongs to normal operation. Until the list is read, the
+                # cache lacks changes.
                 _log.debug("%s: the watch is too old, listing again", self._resource.plural)
+                self.problem = self.problem or error
             except DraError as error:
                 self._record_failure(error)
             except Exception as error:  # a defect must not end the cache: readers would not notice it
@@ -224,6 +237,7 @@ class Cache(Generic[T]):
         self._resource_version = listing.resource_version
         self._replace({_key(item.metadata): item for item in listing.items})
         self._synced.set()
+        self._answered.set()
 
     async def _watch(self, backoff: Backoff) -> None:
         """Watch once. Wait before returning; the wait is longer after short watches, to prevent a busy loop."""
@@ -240,19 +254,24 @@ class Cache(Generic[T]):
             )
             async with aclosing(watch) as events:
                 async for event in events:
-                    self._record_recovery()
                     self._apply(event)
+                    self._record_recovery()
         except Gone:
             raise
         except DraError as error:
             self._record_failure(error)
         finally:
+            if self._recovery is not None:
+                self._recovery.cancel()
             self.interruptions += 1
             if time.monotonic() - started > _HEALTHY_SECONDS:
                 backoff.reset()
         await asyncio.sleep(self._pause(backoff))
 
     def _handle_open(self) -> None:
+        # A collection without changes would otherwise count as not current until the first bookmark. A watch
+        # that is accepted can still fail at once with 410.
+        self._recovery = asyncio.get_running_loop().call_later(_HEALTHY_SECONDS, self._record_recovery)
         if self.interruptions:
             # Between the end of the last watch and now, a server that is shutting down may have answered
             # requests.
@@ -340,8 +359,10 @@ class Cache(Generic[T]):
         if self.problem is None or str(self.problem) != str(error):
             _log.warning("%s cannot be watched, retrying: %s", self._resource.plural, error)
         self.problem = error
+        self._answered.set()
 
     def _record_recovery(self) -> None:
         if self.problem is not None:
-            _log.info("%s are watched again", self._resource.plural)
+            level = logging.DEBUG if isinstance(self.problem, Gone) else logging.INFO
+            _log.log(level, "%s are watched again", self._resource.plural)
             self.problem = None

@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from inspect import isroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -31,9 +32,12 @@ from dradriver.model.encoding.codec import Value, canonical, decode
 if TYPE_CHECKING:
     from dradriver.kube.http.transport import Transport
 
-__all__ = ["Client", "Listing", "PatchKind"]
+__all__ = ["Client", "Into", "Listing", "PatchKind"]
 
 T = TypeVar("T")
+
+Into: TypeAlias = type[T] | Callable[[bytes], T]
+"""The type of objects, or a function that decodes their JSON text, as `SliceReader.read` does."""
 
 
 class PatchKind(StrEnum):
@@ -290,7 +294,7 @@ class Client:
         resource: Resource,
         namespace: str = "",
         *,
-        into: type[T],
+        into: Into[T],
         labels: str = "",
         fields: str = "",
         limit: int = 500,
@@ -300,7 +304,8 @@ class Client:
         Args:
             resource: the resource to list.
             namespace: the namespace to read; empty: all namespaces.
-            into: the type of the objects.
+            into: the type of the objects; see the docstring of `Client`. Or a function that decodes the JSON
+                text of an object, and raises InvalidObjectError if it cannot.
             labels: a label selector.
             fields: a field selector.
             limit: number of objects in a page; 0 reads all objects in one page.
@@ -319,7 +324,7 @@ class Client:
         raise AssertionError("unreachable: the last restart returns or raises")
 
     async def _list(
-        self, resource: Resource, namespace: str, into: type[T], query: Mapping[str, str]
+        self, resource: Resource, namespace: str, into: Into[T], query: Mapping[str, str]
     ) -> Listing[T]:
         served = await self._resource_at(resource)
         items: list[T] = []
@@ -535,7 +540,7 @@ class Client:
         resource: Resource,
         namespace: str = "",
         *,
-        into: type[T],
+        into: Into[T],
         resource_version: str,
         fields: str = "",
         labels: str = "",
@@ -547,7 +552,7 @@ class Client:
         Args:
             resource: the resource to watch.
             namespace: the namespace to read; empty: all namespaces.
-            into: the type of the objects; see the docstring of `Client`.
+            into: see `list`.
             resource_version: the version after which the watch starts. It must come from a list or an earlier
                 event.
             fields: a field selector.
@@ -614,7 +619,7 @@ def _query(labels: str, fields: str, limit: int) -> dict[str, str]:
     return {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit) if limit else ""}
 
 
-def _decode_object(into: type[T], resource: Resource, served: Resource, data: bytes) -> T:
+def _decode_object(into: Into[T], resource: Resource, served: Resource, data: bytes) -> T:
     """Return an object that the server sent, converted to the version that callers see.
 
     Raises:
@@ -629,7 +634,7 @@ def _decode_object(into: type[T], resource: Resource, served: Resource, data: by
             return cast(T, data)
         if into is dict:
             return cast(T, msgspec.json.decode(data))
-        return decode(into, data)
+        return into(data) if isroutine(into) else decode(cast(type[T], into), data)
     except InvalidObjectError as error:
         problems: Sequence[Problem] = error.problems
     except msgspec.DecodeError as error:
@@ -660,7 +665,7 @@ def _encode_object(resource: Resource, served: Resource, body: object, *, add_ki
     return data
 
 
-def _decode_event(into: type[T], resource: Resource, served: Resource, line: bytes) -> WatchEvent[T] | None:
+def _decode_event(into: Into[T], resource: Resource, served: Resource, line: bytes) -> WatchEvent[T] | None:
     """Return the event of one line of a watch, or None for an unknown type of event."""
     kind, data = split_event(line)
     if kind == "ERROR":

@@ -8,6 +8,7 @@ must not depend on a client, a driver or an event loop.
 Modules:
 
 - `cdi`: CDI specs. A CDI spec tells the container runtime what to add to a container.
+- `extended_names`: the names of extended resources, with which pods can request devices.
 - `names`: the rules for names.
 - `quantity`: Kubernetes quantities as exact integers.
 

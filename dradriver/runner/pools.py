@@ -54,7 +54,7 @@ class PoolProcess:
         owner: OwnerRef | None = None,
         guard: Callable[[], None] = lambda: None,
     ) -> None:
-        self.metrics = NodeMetrics(driver.name)
+        self.metrics = NodeMetrics(driver.name, kubelet=False)
         self._guard = guard
         self._driver = driver
         self._client = client

@@ -16,7 +16,7 @@ from typing import Final, Self, TypeVar
 
 import msgspec
 
-from dradriver.allocator import AllocationNode, Features, InUse, Inventory, allocate
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory, Refusal, allocate
 from dradriver.driver import Config, Driver
 from dradriver.model.cdi import CdiSpec, ContainerEdits
 from dradriver.model.core.meta import ObjectMeta
@@ -174,11 +174,16 @@ class Harness:
             constraints: constraints over the claim's devices.
 
         Raises:
-            Refusal: the requested devices are not available. `Refusal.text()` returns the reasons.
+            Refusal: the requested devices are not available. `Refusal.text()` returns the reasons, and a failed
+                test prints them as a note below the message.
         """
         claim = self._claim(requests, name, config, constraints)
         inventory, in_use = Inventory.of(self.slices()), InUse.of(self._claims)
-        allocations = allocate([claim], inventory, self._classes, in_use, self._node, features=_FEATURES)
+        try:
+            allocations = allocate([claim], inventory, self._classes, in_use, self._node, features=_FEATURES)
+        except Refusal as refusal:
+            refusal.add_note(refusal.text())
+            raise
         return self._add_claim(
             msgspec.structs.replace(claim, status=ClaimStatus(allocation=allocations[claim.metadata.uid]))
         )

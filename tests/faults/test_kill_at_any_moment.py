@@ -18,7 +18,7 @@ from uuid import uuid4
 import grpc
 import pytest
 
-from dradriver.cli.supervisor import describe_exit, last_lines
+from dradriver.cli.supervision import describe_exit, last_lines
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import CLAIMS, NODES, SLICES, Client, PatchKind
 from dradriver.model.resource.claim import ResourceClaim

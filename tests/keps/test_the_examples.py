@@ -100,6 +100,10 @@ def test_the_page_on_placing_has_the_real_output(
 def test_with_the_gate_off_kubernetes_ignores_the_slice_and_packed_the_devices() -> None:
     ordered = simulated("5963-mig-and-vgpu.yaml")
     assert devices(ordered) == {}
-    assert "is incomplete" in " ".join(ordered["unschedulable"]["pod-a"])
+    assert "is unusable: devices have compatibility groups" in " ".join(ordered["unschedulable"]["pod-a"])
+    assert ordered["hints"] == [
+        "if DRADeviceCompatibilityGroups is on in the cluster, add "
+        "--feature-gates DRADeviceCompatibilityGroups=true"
+    ]
     packed = simulated("5963-mig-and-vgpu.yaml", "--order", "packed")
     assert "DRADeviceCompatibilityGroups is off" in " ".join(packed["unschedulable"]["pod-a"])

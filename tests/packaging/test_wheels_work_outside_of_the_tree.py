@@ -93,6 +93,13 @@ def test_a_wheel_has_one_package_and_its_manifests(wheels: Mapping[str, Path]) -
         assert {f"{name}/manifests/{each}" for each in manifests} <= set(files)
 
 
+def test_the_wheel_has_all_files_of_the_dashboard(wheels: Mapping[str, Path]) -> None:
+    page = "dradriver/monitor/dashboard/page"
+    expected = {f"{page}/{path.name}" for path in (ROOT / page).iterdir()}
+    assert f"{page}/index.html" in expected
+    assert expected <= set(ZipFile(wheels["dradriver"]).namelist())
+
+
 def test_packages_come_from_the_wheels(home: Path) -> None:
     code = "import dradriver, dradriver_fpga, dradriver_gpu_mig, dradriver_loop as loop\n"
     code += "print(dradriver.__file__, dradriver_fpga.__file__, dradriver_gpu_mig.__file__, loop.__file__)"

@@ -1,5 +1,7 @@
 """Code in the documentation works: Python blocks pass mypy --strict and run, commands and options exist.
 
+The files of the tutorial are one project, which `tests/interop/walkthrough` assembles.
+
 A block is a part of a module: `SETTINGS` has the lines around it.
 """
 
@@ -10,6 +12,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from textwrap import indent
 from types import SimpleNamespace
@@ -65,7 +68,7 @@ def blocks(language: str) -> list[Block]:
         for page in PAGES
         for text in [page.read_text(encoding="utf-8")]
         for match in _FENCED.finditer(text)
-        if match.group(1) == language
+        if match.group(1) == language and (language == "console" or page.parent.name != "tutorial")
     ]
 
 
@@ -159,6 +162,13 @@ class LicenseServer:
     def owners(self) -> list[str]:
         return list(self._seats)
 """
+WIRE = """
+import time
+from collections.abc import Iterator, Mapping
+
+def is_cut() -> bool:
+    return False
+"""
 CONTROLLER = next(each.text for each in blocks("python") if "class LicenseController" in each.text)
 SETTINGS: dict[str, Setting] = {
     "class Fabric(dra.BindingDriver)": Setting(SWITCH),
@@ -167,6 +177,7 @@ SETTINGS: dict[str, Setting] = {
     "class SafePools(MemoryPools)": Setting(RELEASES),
     "class PoolOfOneNode(dra.BindingDriver)": Setting("from collections.abc import Collection"),
     "class FabricDriver(dra.Driver)": Setting(CONNECT),
+    "class WireDriver(dra.Driver)": Setting(WIRE),
     "news = dra.DeviceMetadata": Setting(
         LEDS, "async def tell(self: LedDriver, claim: dra.Claim, device: dra.AllocatedDevice) -> None:"
     ),
@@ -325,11 +336,13 @@ def test_a_command_line_of_dradriver_is_valid(where: str, words: list[str]) -> N
     command: click.Command = main
     context = click.Context(main)
     rest = words[1:]
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and not (rest and rest[0].startswith("-")):
         name, found, rest = command.resolve_command(context, rest)
         assert found is not None, where
         context, command = click.Context(found, info_name=name, parent=context), found
-    command.make_context(command.name, [word for word in rest if not word.startswith(">")], parent=context)
+    command.make_context(
+        command.name, list(takewhile(lambda word: not word.startswith(">"), rest)), parent=context
+    )
 
 
 def test_pages_show_commands() -> None:

@@ -18,6 +18,8 @@ SECTIONS = {
 
 def commands(command: click.Command = main, name: str = "dradriver") -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
+        if command.invoke_without_command:
+            yield name, command
         context = click.Context(command)
         for each in command.list_commands(context):
             sub = command.get_command(context, each)
@@ -31,7 +33,8 @@ COMMANDS = dict(commands())
 
 
 def options(command: click.Command) -> set[str]:
-    return {flag for each in command.params if isinstance(each, click.Option) for flag in each.opts}
+    shown = (each for each in command.params if isinstance(each, click.Option) and not each.hidden)
+    return {flag for each in shown for flag in each.opts}
 
 
 def arguments(command: click.Command) -> set[str]:

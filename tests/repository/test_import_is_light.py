@@ -58,6 +58,9 @@ def test_no_command_is_imported_before_it_is_called() -> None:
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(outcome.stdout.split()) == {
         "dradriver.cli",
+        "dradriver.cli.habits",
+        "dradriver.cli.habits.arguments",
+        "dradriver.cli.habits.hints",
         "dradriver.cli.lazy_group",
         "dradriver.cli.main",
         "dradriver.cli.terminal",

@@ -170,7 +170,7 @@ class PoolView:
             return self.problem
         reads_groups = features.compatibility_groups or skips_devices
         if not reads_groups and any(map(_uses_groups, self.slices)):
-            return f"incomplete: {_groups_off_text(features)}"
+            return f"unusable: {_groups_off_text(features)}"
         return self.invalid_under(features)
 
     def invalid_under(self, features: Features) -> str | None:
@@ -266,7 +266,7 @@ def gather_slices(
     if counts == {len(readable)}:
         return GatheredSlices(readable, reached)
     if counts == {len(counted)}:
-        return GatheredSlices(counted, reached, f"incomplete: {_groups_off_text(features)}")
+        return GatheredSlices(counted, reached, f"unusable: {_groups_off_text(features)}")
     return GatheredSlices(counted, reached, _incomplete_text(reached, len(counted)))
 
 

@@ -16,7 +16,7 @@ from dradriver.cli.demonstration.processes import driver_processes_of
 from dradriver.cli.demonstration.shows import SHOWS, find_installed_shows
 from dradriver.cli.demonstration.story import Story
 from dradriver.cli.embedded_cluster import runtime_option, simulation_folder
-from dradriver.cli.supervisor import Supervisor
+from dradriver.cli.supervision import Supervisor
 from dradriver.cli.terminal.output import console
 from dradriver.runner import load_any
 
@@ -77,7 +77,7 @@ async def _demo(folder: Path, drivers: Sequence[str], runtime: str | None, *, ke
         processes = {driver: driver_processes_of(cluster, SHOWS[driver]) for driver in drivers}
         supervisor = Supervisor(
             [each for of_driver in processes.values() for each in of_driver],
-            lambda line: click.echo(line, err=True),
+            lambda message: click.echo(str(message), err=True),
         )
         await stack.enter_async_context(supervisor)
         stories = [

@@ -7,7 +7,7 @@ from typing import Final
 from dradriver.cli.demonstration.failure import find_failure, has_another_allocation, list_taints
 from dradriver.cli.demonstration.shows import Show
 from dradriver.cli.demonstration.waiting import deadline, wait_for_object, wait_for_output
-from dradriver.cli.supervisor import DriverProcess, last_lines
+from dradriver.cli.supervision import DriverProcess, last_lines
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, PODS, Client
 from dradriver.model.cdi import CdiSpec

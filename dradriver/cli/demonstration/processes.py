@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from dradriver.cli.demonstration.shows import Show
 from dradriver.cli.embedded_cluster import driver_processes
-from dradriver.cli.supervisor import DriverProcess
+from dradriver.cli.supervision import DriverProcess
 
 if TYPE_CHECKING:
     from dradriver.cluster import EmbeddedCluster

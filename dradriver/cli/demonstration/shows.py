@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Final
 
 from dradriver.errors import DraError
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.resource.device import Device
-from dradriver.runner import driver_names, load_any
+from dradriver.runner import driver_names
 
-__all__ = ["SHOWS", "Show", "find_installed_shows", "manifest_folder", "package_of"]
+__all__ = ["SHOWS", "Show", "find_installed_shows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,26 +125,3 @@ def find_installed_shows() -> tuple[str, ...]:
         known = ", ".join(f"dradriver-{entry}" for entry in SHOWS)
         raise DraError(f"none of the drivers {known} is installed: pip install dradriver-loop")
     return installed
-
-
-def package_of(entry: str) -> str:
-    """Return the top-level package of an installed driver.
-
-    Args:
-        entry: name of the driver's entry point.
-
-    Raises:
-        NotFoundError: no driver of this name is installed.
-        DriverError: the driver's package cannot be imported.
-    """
-    return load_any(entry).__module__.partition(".")[0]
-
-
-def manifest_folder(package: str) -> Traversable:
-    """Return the folder of a driver's manifests: in the installed package, or beside the package in a checkout.
-
-    Args:
-        package: the driver's top-level package.
-    """
-    installed = files(package) / "manifests"
-    return installed if installed.is_dir() else Path(str(files(package))).parent / "manifests"

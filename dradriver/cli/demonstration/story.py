@@ -16,10 +16,10 @@ from dradriver.allocator import Inventory
 from dradriver.cli.demonstration.failure import load_fault_planner
 from dradriver.cli.demonstration.hotplug import Hotplug, load_card_plugger
 from dradriver.cli.demonstration.pod_story import NAMESPACE, PodStory, Report, format_id
-from dradriver.cli.demonstration.shows import Show, manifest_folder, package_of
+from dradriver.cli.demonstration.shows import Show
 from dradriver.cli.demonstration.waiting import deadline, wait_for_deletion, wait_for_object
-from dradriver.cli.partitions import counter_set_uses, draw_counter_sets
-from dradriver.cli.supervisor import DriverProcess
+from dradriver.cli.manifests import manifest_folder, package_of
+from dradriver.cli.supervision import DriverProcess
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, Resource
 from dradriver.model.core.meta import ObjectMeta
@@ -27,6 +27,7 @@ from dradriver.model.core.workload import Node, Pod
 from dradriver.model.encoding.codec import decode
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.slices import ResourceSlice
+from dradriver.overview import counter_set_uses, draw_counter_sets
 
 __all__ = ["Story"]
 

@@ -11,11 +11,13 @@ and `allocator`, decides.
 - `answers`: builds the explanation of a pod or a claim.
 - `claims`: states of claims.
 - `nodes`: results of nodes.
+- `holders`: claims that hold what refused devices need.
 - `extended`: extended resources.
 - `prepares`: prepares that failed on a node.
 - `report`: the explanation as lines and as a document.
 """
 
+from dradriver.cli.explanation.answers import Question, explain_claim, explain_pod
 from dradriver.cli.explanation.command import explain
 
-__all__ = ["explain"]
+__all__ = ["Question", "explain", "explain_claim", "explain_pod"]

@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dradriver.allocator.placement import Placer
-from dradriver.cli.attempt import AttemptSettings, ExtendedResources, Filters, build_placer, special_claims
+from dradriver.cli.attempt import (
+    AttemptSettings,
+    ExtendedResources,
+    Filters,
+    build_placer,
+    find_disabled_gates,
+    gate_hints,
+    special_claims,
+)
 from dradriver.cli.classic import (
     ClassicClaim,
     ClassicClaims,
@@ -16,10 +24,10 @@ from dradriver.cli.classic import (
 )
 from dradriver.cli.explanation.claims import ClaimStage, SetConditions, claim_state, find_set_conditions
 from dradriver.cli.explanation.extended import explain_extended_resources
+from dradriver.cli.explanation.holders import pods_by_claim
 from dradriver.cli.explanation.nodes import NodeChecks, NodeGroup, node_groups
 from dradriver.cli.explanation.prepares import prepare_failure, with_failure
 from dradriver.cli.explanation.report import Explanation
-from dradriver.cli.get.pending import pending_reason
 from dradriver.cli.terminal.progress import Progress
 from dradriver.cli.world import Need, World, pod_need
 from dradriver.control.extended import complete_requests, requested_amounts
@@ -27,6 +35,7 @@ from dradriver.control.scheduler.binding.binding_conditions import BindingDeadli
 from dradriver.errors import NotFoundError
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
+from dradriver.overview import pending_reason
 
 __all__ = ["Question", "explain_claim", "explain_pod"]
 
@@ -98,7 +107,13 @@ def explain_pod(question: Question, ref: str) -> Explanation:
         *_classic_remarks(question, need.claims),
         *explain_extended_resources(world, pod, question.settings.features, lambda: question.placer),
     ]
+    remarks += _gate_hints(question, nodes, remarks)
     return Explanation("Pod", ref, message, states, tuple(remarks), nodes, negotiation)
+
+
+def _gate_hints(question: Question, nodes: Sequence[NodeGroup], remarks: Sequence[str] = ()) -> Iterator[str]:
+    texts = [*remarks, *(text for group in nodes for text in group.texts)]
+    return (f"hint: {hint}" for hint in gate_hints(find_disabled_gates(texts, question.settings.features)))
 
 
 def _classic_claims(question: Question, pod: Pod) -> dict[str, ClassicClaim]:
@@ -157,8 +172,12 @@ def explain_claim(question: Question, ref: str) -> Explanation:
         (each for each in user_states if each.claim == ref and each.state == "not-prepared"), None
     ):
         state = replace(failing, name="")
-    remarks = (*_remarks(claim, users, classic), *_classic_remarks(question, [claim]))
     nodes = _nodes(question, Need([claim])) if claim.allocation is None or question.node else ()
+    remarks = (
+        *_remarks(claim, users, classic),
+        *_classic_remarks(question, [claim]),
+        *_gate_hints(question, nodes),
+    )
     message = next(iter(state.lines()))
     return Explanation("ResourceClaim", ref, message, (state,), remarks, nodes)
 
@@ -217,6 +236,7 @@ def _nodes(
     world = question.world
     filters = Filters(nodes, list(world.pods.values()))
     extended = ExtendedResources(world, question.settings.features)
-    checks = NodeChecks(question.placer, filters, extended, question.classic, negotiation)
+    pods = pods_by_claim(world.claims.values())
+    checks = NodeChecks(question.placer, filters, extended, question.classic, negotiation, pods)
     with Progress(len(names), "nodes") as progress:
         return tuple(node_groups(need, checks, names, progress.step))

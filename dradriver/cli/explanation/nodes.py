@@ -1,9 +1,9 @@
 """Results of each node for unallocated claims. Nodes with the same result form a group."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from dradriver.allocator import Reason
 from dradriver.allocator.explain.refusal import rank_reason
@@ -11,10 +11,13 @@ from dradriver.allocator.explain.verdicts import NodeVerdict, RequestVerdict, ex
 from dradriver.allocator.placement import Placer
 from dradriver.cli.attempt import ExtendedResources, Filters, describe_nodes, hide_node_name
 from dradriver.cli.classic import ClassicClaim, ClassicClaims, NegotiationReport
+from dradriver.cli.explanation.holders import HELD_CODES, ResourceHolder, find_holders
 from dradriver.cli.world import Need
 from dradriver.model.resource.claim import DeviceId, ResourceClaim
 
 __all__ = ["NodeChecks", "NodeGroup", "RequestAnswer", "node_groups"]
+
+_MAX_HOLDERS: Final = 4
 
 Verdict: TypeAlias = Literal["fits", "refused", "excluded", "undecided", "impossible"]
 
@@ -29,6 +32,7 @@ class RequestAnswer:
         candidates: number of devices that could serve this request alone.
         devices: the devices that the request gets, if the claims fit.
         reasons: the obstacles to this request, each with the devices that it excluded.
+        holders: devices in use that take what refused devices need; of several equal nodes, those of the first.
     """
 
     claim: str
@@ -37,6 +41,7 @@ class RequestAnswer:
     candidates: int
     devices: tuple[DeviceId, ...]
     reasons: tuple[Reason, ...]
+    holders: tuple[ResourceHolder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,12 @@ class NodeGroup:
     requests: tuple[RequestAnswer, ...] = ()
     pools: tuple[Reason, ...] = ()
 
+    @property
+    def texts(self) -> list[str]:
+        """The message and all reasons."""
+        reasons = [reason for each in self.requests for reason in each.reasons]
+        return [self.message, *(reason.text for reason in (*reasons, *self.pools))]
+
     def lines(self) -> Iterator[str]:
         """Yield the lines of the text output."""
         yield f"{describe_nodes(self.nodes)}: {self.message}"
@@ -81,6 +92,7 @@ class NodeGroup:
                     "candidates": each.candidates,
                     "devices": [str(device) for device in each.devices],
                     "reasons": [_reason(reason) for reason in each.reasons],
+                    "holders": [holder.document() for holder in each.holders],
                 }
                 for each in self.requests
             ],
@@ -98,6 +110,7 @@ class NodeChecks:
         extended: decides what serves extended resources.
         classic: finds the claims that controllers allocate.
         negotiation: the controllers' answers about the pod; None if there are none.
+        pods: the pods of each allocated claim.
     """
 
     placer: Placer
@@ -105,6 +118,7 @@ class NodeChecks:
     extended: ExtendedResources
     classic: ClassicClaims
     negotiation: NegotiationReport | None = None
+    pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def classic_refusal(self, claims: Iterable[ClassicClaim], name: str) -> str | None:
         """Return why the classic claims cannot be allocated for a node; None if no object shows a reason.
@@ -126,7 +140,13 @@ def _request_lines(answer: RequestAnswer, *, fits: bool) -> Iterator[str]:
         return
     needed = "all" if answer.needed is None else answer.needed
     yield f"{head}: {needed} needed, {answer.candidates} could serve it alone"
-    yield from (f"  {reason.full_text()}" for reason in sorted(answer.reasons, key=rank_reason))
+    reasons = sorted(answer.reasons, key=rank_reason)
+    last = max((at for at, reason in enumerate(reasons) if reason.code in HELD_CODES), default=-1)
+    yield from (f"  {reason.full_text()}" for reason in reasons[: last + 1])
+    yield from (f"    {holder}" for holder in answer.holders[:_MAX_HOLDERS])
+    if len(answer.holders) > _MAX_HOLDERS:
+        yield f"    and {len(answer.holders) - _MAX_HOLDERS} more: `-o json` lists them"
+    yield from (f"  {reason.full_text()}" for reason in reasons[last + 1 :])
 
 
 def _reason(reason: Reason) -> dict[str, object]:
@@ -159,9 +179,27 @@ def node_groups(
         groups.setdefault(_hide_name(group, name), (group, []))[1].append(name)
         done()
     return [
-        replace(hidden if len(nodes) > 1 else original, nodes=tuple(nodes))
+        _with_holders(replace(hidden if len(nodes) > 1 else original, nodes=tuple(nodes)), original, checks)
         for hidden, (original, nodes) in groups.items()
     ]
+
+
+def _with_holders(group: NodeGroup, first: NodeGroup, checks: NodeChecks) -> NodeGroup:
+    """Return the group with the holders of what its first node lacks.
+
+    They are found after the grouping, because equal nodes have different claims.
+    """
+    if group.verdict != "refused":
+        return group
+    (name,) = first.nodes
+    answers = tuple(
+        replace(
+            answer,
+            holders=find_holders(original.reasons, checks.placer.pools_on(name), checks.pods),
+        )
+        for answer, original in zip(group.requests, first.requests, strict=True)
+    )
+    return replace(group, requests=answers)
 
 
 def _on_node(need: Need, claims: Sequence[ResourceClaim], checks: NodeChecks, name: str) -> NodeGroup:

@@ -42,6 +42,8 @@ class FieldLines:
         at = self
         for bracketed, plain in _STEPS.findall(path):
             child = at._child(plain or bracketed.strip("\"'"))
+            if child is None and plain in _OPTIONAL_LEVELS:
+                continue
             if child is None:
                 break
             at = child

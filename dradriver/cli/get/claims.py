@@ -1,50 +1,42 @@
 """`dradriver get claims`."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
-from typing import TypeVar
 
 import click
+import msgspec
 
 from dradriver.cli.classic import ClassicClaim, ClassicClaims
-from dradriver.cli.cluster_access import Access, with_client
-from dradriver.cli.files import Document, read_valid_files
-from dradriver.cli.get.pending import pending_reason, with_events
-from dradriver.cli.get.show import View, namespace_options
-from dradriver.cli.terminal.output import age, output_option
-from dradriver.cli.world import (
-    DEFAULT_NAMESPACE,
-    WorldSource,
-    list_typed,
-    read_world,
-    world_options,
+from dradriver.cli.files import read_valid_files
+from dradriver.cli.get.pending import with_events
+from dradriver.cli.listing import (
+    Kind,
+    ListedObjects,
+    ListRow,
+    ListSource,
+    Query,
+    listing_options,
+    namespace_options,
+    selector_options,
+    show_files,
+    show_list,
 )
-from dradriver.kube import (
-    CLAIMS,
-    CLASSES,
-    CONTROLLER_ALLOCATIONS,
-    PODS,
-    Client,
-    Forbidden,
-    NotFound,
-    Resource,
-)
+from dradriver.cli.terminal.output import age
+from dradriver.cli.world import DEFAULT_NAMESPACE, WorldSource, read_world, world_options
+from dradriver.kube import CLAIMS, CLASSES, CONTROLLER_ALLOCATIONS, PODS, Client
 from dradriver.model.classic.allocation_records import ControllerAllocation
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import Allocation, ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.overview import pending_reason
 
 __all__ = ["claim_state", "claims"]
 
-T = TypeVar("T")
-
 COLUMNS = (
     *("namespace", "name", "state", "age", "nodes", "devices", "reserved for"),
-    *("mode", "controller", "why"),
+    *("mode", "controller", "waiting", "why"),
 )
-_EMPTY = "No ResourceClaims in this namespace (-A shows all namespaces)."
 
 
 @dataclass(frozen=True)
@@ -54,70 +46,76 @@ class _Context:
     Attributes:
         users: why the pods of claims wait, by `namespace/name` of the claim; None if pods cannot be read.
         classic: finds the classic claims.
+        waiting: the pods that wait and use a claim, as `pods/NAME`, by `namespace/name` of the claim.
         knows_classes: whether the classes could be read. Otherwise a claim can be classic without a sign of it.
     """
 
     users: Mapping[str, str] | None
     classic: ClassicClaims
     knows_classes: bool = True
+    waiting: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @click.command(short_help="Show ResourceClaims: state, devices, and why a claim is pending.")
+@listing_options("claims")
 @namespace_options
+@selector_options
 @world_options
-@output_option
-def claims(namespace: str | None, all_namespaces: bool, source: WorldSource, output: str) -> None:
-    """Show ResourceClaims: state, nodes, devices, users, mode, controller, and why a claim is pending.
+def claims(query: Query, source: WorldSource) -> None:
+    """Show ResourceClaims: state, age, nodes, devices, users, who waits, and why a claim is pending.
 
-    MODE and CONTROLLER are those of classic claims (KEP-3063), which a controller allocates.
+    WAITING has the pods that use the claim and do not run yet. MODE and CONTROLLER are those of classic claims
+    (KEP-3063), which a controller allocates.
     """
-    where = "" if all_namespaces else namespace
     if source.files:
-        _show_files(source, DEFAULT_NAMESPACE if where is None else where, output)
+        _show_files(source, query)
     else:
-        _show_cluster(source.access, where, output)
+        show_list(CLAIM_LIST, query, source.access)
 
 
-def _show_files(source: WorldSource, where: str, output: str) -> None:
+def _show_files(source: WorldSource, query: Query) -> None:
     documents = read_valid_files(source.files)
     world = read_world(documents)
-    if output != "table":
-        raw = (each.as_v1() for each in documents if each.kind == CLAIMS.kind and _is_in(each, where))
-        View(CLAIMS, ResourceClaim, COLUMNS, lambda *_: [], _EMPTY).show_list(raw, output)
-        return
-    classic = ClassicClaims(world.classes, world.controller_allocations.values())
-    row = partial(_row, _Context(_find_users(list(world.pods.values())), classic))
-    chosen = [each for each in world.claims.values() if where in {"", each.metadata.namespace}]
-    View(CLAIMS, ResourceClaim, COLUMNS, row, _EMPTY).show_table(chosen)
+    where = DEFAULT_NAMESPACE if query.namespace is None else query.namespace
+    objects = ListedObjects(
+        {
+            CLAIMS: [each for each in world.claims.values() if where in {"", each.metadata.namespace}],
+            CLASSES: list(world.classes.values()),
+            CONTROLLER_ALLOCATIONS: list(world.controller_allocations.values()),
+            PODS: list(world.pods.values()),
+        }
+    )
+    raw = [
+        {"apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind, **msgspec.json.decode(each.as_v1(), type=dict)}
+        for each in documents
+        if each.kind == CLAIMS.kind and where in {"", each.namespace or DEFAULT_NAMESPACE}
+    ]
+    show_files(CLAIM_LIST, query, objects, raw)
 
 
-def _is_in(document: Document, where: str) -> bool:
-    return where in {"", document.namespace or DEFAULT_NAMESPACE}
+async def _add_events(client: Client, objects: ListedObjects) -> ListedObjects:
+    if not objects.has(PODS):
+        return objects
+    return objects.replace(PODS, await with_events(client, objects.get(PODS, Pod)))
 
 
-def _show_cluster(access: Access, where: str | None, output: str) -> None:
-    async def read(client: Client) -> _Context:
-        namespace = client.namespace if where is None else where
-        # A user can have the permission to list claims but not to list classes or pods.
-        classes = await _list_or_none(client, CLASSES, DeviceClass)
-        records = await _list_or_none(client, CONTROLLER_ALLOCATIONS, ControllerAllocation, namespace)
-        pods = await _list_or_none(client, PODS, Pod, namespace)
-        users = None if pods is None else _find_users(await with_events(client, pods))
-        classic = ClassicClaims({each.metadata.name: each for each in classes or ()}, records or ())
-        return _Context(users, classic, classes is not None)
-
-    context = with_client(access, read) if output == "table" else _Context(None, ClassicClaims({}))
-    View(CLAIMS, ResourceClaim, COLUMNS, partial(_row, context), _EMPTY).show(access, output, where)
+def _rows(objects: ListedObjects, now: datetime) -> Iterator[ListRow]:
+    context = _context(objects)
+    for claim in objects.get(CLAIMS, ResourceClaim):
+        cells = dict(zip(COLUMNS, _row(context, claim, now), strict=True))
+        yield ListRow(claim.ref, (claim.metadata.name,), cells, claim.metadata.labels)
 
 
-async def _list_or_none(
-    client: Client, resource: Resource, kind: type[T], namespace: str = ""
-) -> list[T] | None:
-    """Return the objects of a resource; None if the cluster lacks it, or if the user may not list it."""
-    try:
-        return await list_typed(client, resource, kind, namespace)
-    except (NotFound, Forbidden):
-        return None
+def _context(objects: ListedObjects) -> _Context:
+    # A user can have the permission to list claims but not to list classes or pods.
+    classes = {each.metadata.name: each for each in objects.get(CLASSES, DeviceClass)}
+    pods = objects.get(PODS, Pod)
+    return _Context(
+        _find_users(pods) if objects.has(PODS) else None,
+        ClassicClaims(classes, objects.get(CONTROLLER_ALLOCATIONS, ControllerAllocation)),
+        objects.has(CLASSES),
+        _find_waiting(pods),
+    )
 
 
 def _find_users(pods: Iterable[Pod]) -> Mapping[str, str]:
@@ -126,6 +124,17 @@ def _find_users(pods: Iterable[Pod]) -> Mapping[str, str]:
         for pod in pods
         for each in pod.spec.resource_claims
     }
+
+
+def _find_waiting(pods: Iterable[Pod]) -> Mapping[str, Sequence[str]]:
+    waiting: dict[str, list[str]] = {}
+    for pod in pods:
+        if pod.status.phase not in {"", "Pending"}:
+            continue
+        for each in pod.spec.resource_claims:
+            if name := pod.claim_name(each):
+                waiting.setdefault(f"{pod.metadata.namespace}/{name}", []).append(f"pods/{pod.metadata.name}")
+    return waiting
 
 
 def claim_state(claim: ResourceClaim, classic: ClassicClaim | None = None) -> str:
@@ -167,6 +176,7 @@ def _row(context: _Context, claim: ResourceClaim, now: datetime) -> list[str]:
         ",".join(f"{ref.resource}/{ref.name}" for ref in claim.status.reserved_for) or "-",
         unknown if classic is None else classic.mode,
         unknown if classic is None else classic.controller,
+        ",".join(context.waiting.get(claim.ref, ())) or "-",
         _why(context, claim, classic),
     ]
 
@@ -195,3 +205,17 @@ def _nodes(allocation: Allocation | None) -> str:
         for value in requirement.values
     ]
     return ",".join(names) or "by selector"
+
+
+CLAIM_LIST = Kind(
+    *("claim", "claims", COLUMNS, COLUMNS),
+    sources=(
+        ListSource(CLAIMS, ResourceClaim, is_namespaced=True),
+        ListSource(CLASSES, DeviceClass, is_optional=True),
+        ListSource(CONTROLLER_ALLOCATIONS, ControllerAllocation, is_optional=True, is_namespaced=True),
+        ListSource(PODS, Pod, is_optional=True, is_namespaced=True),
+    ),
+    rows=_rows,
+    empty="No ResourceClaims in this namespace (-A shows all namespaces).",
+    enrich=_add_events,
+)

@@ -1,28 +1,48 @@
 """`dradriver get partitions`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
 
 import click
 
 from dradriver.allocator import AllocationNode, Inventory
-from dradriver.cli.partitions import CounterSetUse, counter_set_uses, draw_counter_sets
-from dradriver.cli.terminal.output import document, output_option, prose
-from dradriver.cli.world import World, WorldSource, allocation_node, world_options
-from dradriver.errors import NotFoundError
+from dradriver.cli.completion import completer
+from dradriver.cli.listing import is_collecting, unused_namespace_options, unused_selector_options
+from dradriver.cli.terminal.output import document, drawing_output_option, prose
+from dradriver.cli.world import World, WorldSource, allocation_node, overview_of, world_options
+from dradriver.errors import NotFoundError, UsageError
+from dradriver.overview import CounterSetUse, Overview, counter_set_uses, draw_counter_sets
+from dradriver.overview.drawing.document import draw_document
+from dradriver.overview.drawing.page import draw_page
 
 __all__ = ["partitions"]
 
+_DRAWINGS: Final[Mapping[str, Callable[[Overview, str], str]]] = {"svg": draw_document, "html": draw_page}
+
 
 @click.command(short_help="Draw which partitions of devices are in use.")
-@click.option("--node", help="Show only pools that this node reaches.  [default: all]")
+@click.option(
+    "--node",
+    shell_complete=completer("nodes"),
+    help="Show only pools that this node reaches.  [default: all]",
+)
+@unused_namespace_options
+@unused_selector_options("select partitions with --node, or slices with get slices -l")
 @world_options
-@output_option
+@drawing_output_option
 def partitions(node: str | None, source: WorldSource, output: str) -> None:
     """Draw the counter sets of pools: the used parts with their devices, claims and pods.
 
-    Reads the cluster, or the ResourceSlices, ResourceClaims and Nodes in files.
+    Reads the cluster, or the ResourceSlices, ResourceClaims and Nodes in files. With -o svg or html, the
+    drawing is one file for a report. It also has pools without counter sets, taints, and the health of devices.
     """
+    if output != "table" and is_collecting():
+        raise UsageError(f"-o {output}: type a command of its own for partitions, they are not part of a list")
     world = source.read()
+    if output in _DRAWINGS:
+        click.echo(_DRAWINGS[output](_overview(world, node), "Devices and partitions"), nl=False)
+        return
     uses = list(counter_set_uses(Inventory.of(world.slices), world.claims.values(), _node(world, node)))
     if output != "table":
         items = [_item(use) for use in uses]
@@ -31,6 +51,15 @@ def partitions(node: str | None, source: WorldSource, output: str) -> None:
     if not uses:
         click.echo("No counter sets: no usable pool has devices that share counters.", err=True)
     prose(draw_counter_sets(uses))
+
+
+def _overview(world: World, node: str | None) -> Overview:
+    shown = overview_of(world)
+    if node is None:
+        return shown
+    _node(world, node)
+    nodes = {name: each for name, each in shown.nodes.items() if name == node}
+    return replace(shown, nodes=nodes, reaches=tuple(each for each in shown.reaches if node in each.nodes))
 
 
 def _node(world: World, name: str | None) -> AllocationNode | None:

@@ -1,6 +1,6 @@
 """READY and STATUS of a pod as kubectl prints them.
 
-Source: `printPod` in pkg/printers/internalversion of Kubernetes 1.37.
+ListSource: `printPod` in pkg/printers/internalversion of Kubernetes 1.37.
 """
 
 from collections.abc import Mapping

@@ -1,37 +1,69 @@
 """`dradriver get pools`."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 import click
 
 from dradriver.allocator import InUse, Inventory
-from dradriver.cli.cluster_access import Access, cluster_options, with_client
-from dradriver.cli.get.show import show_rows
-from dradriver.cli.terminal.output import output_option
-from dradriver.cli.world import list_typed
-from dradriver.kube import CLAIMS, SLICES, Client
+from dradriver.cli.cluster_access import Access, cluster_options
+from dradriver.cli.completion.candidates import completer
+from dradriver.cli.listing import (
+    Kind,
+    ListedObjects,
+    ListRow,
+    ListSource,
+    Query,
+    document_row,
+    listing_options,
+    show_list,
+    unused_namespace_options,
+    unused_selector_options,
+)
+from dradriver.kube import CLAIMS, SLICES
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["pool_rows", "pools"]
+__all__ = ["nodes_of", "pool_rows", "pools"]
 
 COLUMNS = ("driver", "pool", "nodes", "generation", "slices", "devices", "allocated", "problem")
 
 
 @click.command(short_help="Show pools: slices, allocated devices, problems.")
+@listing_options("pools")
+@click.option(
+    "--driver", shell_complete=completer("drivers"), help="Show only pools of this driver.  [default: all]"
+)
+@unused_namespace_options
+@unused_selector_options("select pools with --driver or their names, or slices with get slices -l")
 @cluster_options
-@output_option
-def pools(access: Access, output: str) -> None:
-    """Show pools: slices, number of allocated devices, and why a pool cannot be used."""
+def pools(query: Query, driver: str | None, access: Access) -> None:
+    """Show pools: slices, number of allocated devices, and why a pool cannot be used.
 
-    async def read(client: Client) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
-        return await list_typed(client, SLICES, ResourceSlice), await list_typed(client, CLAIMS, ResourceClaim)
+    NAME is the name of a pool, or DRIVER/POOL.
+    """
 
-    slices, claims = with_client(access, read)
-    rows = list(pool_rows(slices, claims))
-    if output == "table":
-        rows = [{**row, "slices": f"{row['slices']}/{row['resourceSliceCount']}"} for row in rows]
-    show_rows("PoolList", COLUMNS, rows, output, empty="No pools: no driver has published a ResourceSlice.")
+    def rows(objects: ListedObjects, now: datetime) -> Iterator[ListRow]:  # noqa: ARG001 - pools have no age
+        slices, claims = objects.get(SLICES, ResourceSlice), objects.get(CLAIMS, ResourceClaim)
+        for fields in pool_rows(slices, claims):
+            key = f"{fields['driver']}/{fields['pool']}"
+            row = document_row(key, (key, str(fields["pool"])), COLUMNS, fields)
+            cells = {**row.cells, "slices": f"{fields['slices']}/{fields['resourceSliceCount']}"}
+            if driver in {None, fields["driver"]}:
+                yield ListRow(row.key, row.names, cells, document=fields)
+
+    show_list(
+        Kind(
+            *("pool", "pools", COLUMNS, COLUMNS),
+            sources=(ListSource(SLICES, ResourceSlice), ListSource(CLAIMS, ResourceClaim)),
+            rows=rows,
+            empty="No pools: no driver has published a ResourceSlice.",
+            is_api=False,
+            document_kind="PoolList",
+        ),
+        query,
+        access,
+    )
 
 
 def pool_rows(

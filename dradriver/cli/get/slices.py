@@ -1,12 +1,23 @@
 """`dradriver get slices`."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import click
 
 from dradriver.cli.cluster_access import Access, cluster_options
-from dradriver.cli.get.show import View
-from dradriver.cli.terminal.output import age, output_option
+from dradriver.cli.listing import (
+    Kind,
+    ListedObjects,
+    ListRow,
+    ListSource,
+    Query,
+    listing_options,
+    selector_options,
+    show_list,
+    unused_namespace_options,
+)
+from dradriver.cli.terminal.output import age
 from dradriver.kube import SLICES
 from dradriver.model.resource.slices import ResourceSlice
 
@@ -16,11 +27,20 @@ COLUMNS = ("name", "driver", "pool", "generation", "of", "node", "devices", "cou
 
 
 @click.command(short_help="Show ResourceSlices.")
+@listing_options("slices")
+@selector_options
+@unused_namespace_options
 @cluster_options
-@output_option
-def slices(access: Access, output: str) -> None:
+def slices(query: Query, access: Access) -> None:
     """Show ResourceSlices: pool, node, and number of devices and counter sets."""
-    VIEW.show(access, output)
+    show_list(SLICE_LIST, query, access)
+
+
+def _rows(objects: ListedObjects, now: datetime) -> Iterator[ListRow]:
+    for source in objects.get(SLICES, ResourceSlice):
+        metadata = source.metadata
+        cells = dict(zip(COLUMNS, _row(source, now), strict=True))
+        yield ListRow(f"/{metadata.name}", (metadata.name,), cells, metadata.labels)
 
 
 def _row(source: ResourceSlice, now: datetime) -> list[str]:
@@ -38,4 +58,9 @@ def _row(source: ResourceSlice, now: datetime) -> list[str]:
     ]
 
 
-VIEW = View(SLICES, ResourceSlice, COLUMNS, _row, "No ResourceSlices.")
+SLICE_LIST = Kind(
+    *("slice", "slices", COLUMNS, COLUMNS),
+    sources=(ListSource(SLICES, ResourceSlice),),
+    rows=_rows,
+    empty="No ResourceSlices.",
+)

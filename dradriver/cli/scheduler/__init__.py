@@ -22,7 +22,7 @@ _COMMANDS: Final[Mapping[str, LazyCommand]] = {
 
 @click.group(cls=LazyGroup, table=_COMMANDS)
 def scheduler() -> None:
-    """Schedule pods with devices for a kube-scheduler, as its extender.
+    """Schedule pods with devices, as a kube-scheduler's extender.
 
     The kube-scheduler is a process of its own with the plugin DynamicResources disabled.
     """

@@ -9,14 +9,15 @@ from dradriver.aio.bulk_load import bulk_load
 from dradriver.allocator import Inventory
 from dradriver.cli.attempt import AttemptSettings, settings_options
 from dradriver.cli.files import file_options, read_valid_files
-from dradriver.cli.partitions import counter_set_uses, draw_counter_sets, largest_devices
 from dradriver.cli.simulation.report import SimulationReport
 from dradriver.cli.simulation.run import Simulation
 from dradriver.cli.terminal.errors import FAILED
-from dradriver.cli.terminal.output import document, output_option, prose
+from dradriver.cli.terminal.output import document, html_output_option, prose
 from dradriver.cli.terminal.progress import Progress
-from dradriver.cli.world import list_needs, read_world
+from dradriver.cli.world import list_needs, overview_of, read_world
 from dradriver.errors import UsageError
+from dradriver.overview import counter_set_uses, draw_counter_sets, largest_devices
+from dradriver.overview.drawing.comparison import draw_comparison
 
 __all__ = ["simulate"]
 
@@ -29,7 +30,7 @@ __all__ = ["simulate"]
 )
 @file_options()
 @settings_options
-@output_option
+@html_output_option
 @click.pass_context
 def simulate(
     ctx: click.Context, files: Sequence[str], settings: AttemptSettings, draw: bool, output: str
@@ -40,7 +41,8 @@ def simulate(
     ResourceClaimTemplates, DeviceTaintRules and Pods. First the pods are placed in their order, then claims
     that no pod uses are allocated. Each allocation counts for the pods after it, and so do the existing
     allocations. A classic claim (KEP-3063) is reported and not simulated, because its controller decides; the
-    other claims of its pod are simulated. The exit code is 1 if a pod or a claim does not fit.
+    other claims of its pod are simulated. With -o html, the result is one file for a report, which draws the
+    devices before and after. The exit code is 1 if a pod or a claim does not fit.
     """
     began = perf_counter()
     with bulk_load():
@@ -60,8 +62,11 @@ def simulate(
             outcomes.append(simulation.place(need))
             progress.step()
     inventory = Inventory.of(world.slices)
-    report = SimulationReport(outcomes, loaded)
-    if output == "table":
+    report = SimulationReport(outcomes, loaded, has_slices=bool(world.slices))
+    if output == "html":
+        before, after = overview_of(world), overview_of(world, simulation.claims.values())
+        click.echo(draw_comparison(before, after, "Simulation", report.rows()), nl=False)
+    elif output == "table":
         prose(report.lines())
         prose(_draw_partitions(inventory, simulation) if draw else ())
         click.echo(report.summary(), err=True)

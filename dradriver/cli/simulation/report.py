@@ -2,15 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from dradriver.cli.partitions import LargestDevices
+from dradriver.cli.attempt import gate_hints
 from dradriver.cli.simulation.run import SimulationOutcome
 from dradriver.cli.world import DEFAULT_NAMESPACE
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import builtins
 from dradriver.model.resource.claim import ResourceClaim
+from dradriver.overview import LargestDevices
 
 __all__ = ["SimulationReport"]
+
+_NO_SLICES: Final = (
+    "the files have no ResourceSlice, so there are no devices; add -f slices.yaml from "
+    "`kubectl get resourceslices -o yaml > slices.yaml`"
+)
 
 
 @dataclass(frozen=True)
@@ -20,10 +27,12 @@ class SimulationReport:
     Attributes:
         outcomes: results in the order of placement.
         loading: seconds that it took to load the world.
+        has_slices: whether the world has ResourceSlices.
     """
 
     outcomes: Sequence[SimulationOutcome]
     loading: float
+    has_slices: bool
 
     @property
     def fits(self) -> bool:
@@ -67,6 +76,7 @@ class SimulationReport:
                 for outcome in self.outcomes
                 for each in outcome.controlled
             },
+            "hints": list(self._hints()),
             "largest_devices": builtins(largest),
             "loading_seconds": round(self.loading, 3),
             **self._speed(),
@@ -82,26 +92,28 @@ class SimulationReport:
             "p99_ms": _percentile(times, 99),
         }
 
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield each pod or claim with its result in one sentence."""
+        for head, *details in self._paragraphs():
+            name, _, result = head.partition(": ")
+            yield name, ". ".join([result, *map(str.strip, details)])
+
     def lines(self) -> Iterator[str]:
         """Yield a line for each pod or claim and each device."""
+        for paragraph in self._paragraphs():
+            yield from paragraph
+        yield from (f"hint: {hint}" for hint in self._hints())
+
+    def _paragraphs(self) -> Iterator[list[str]]:
+        """Yield the lines of each pod or claim."""
         for outcome in self.outcomes:
-            subject = f"{'claim' if outcome.need.pod is None else 'pod'} {_name(outcome)}"
-            if outcome.need.pod is None and outcome.controlled:
-                (classic,) = outcome.controlled
-                yield f"{subject}: controller {classic.controller} decides about it: not simulated"
-                continue
-            if not outcome.node:
-                error = "unschedulable" if outcome.need.pod is not None else "fits nowhere"
-                yield f"{subject}: {'undecided' if outcome.undecided else error}"
-                yield from (f"  {reason}" for reason in outcome.reasons)
-                continue
-            yield f"{subject}: node {outcome.node}"
-            for classic in outcome.controlled:
-                head = f"  claim {classic.claim.metadata.name}: controller {classic.controller}"
-                yield f"{head} decides whether it can be allocated for the node: not simulated"
-            for claim in outcome.claims:
-                for result in claim.results:
-                    yield f"  claim {claim.metadata.name}, request {result.request}: {result.id}"
+            yield list(_describe(outcome))
+
+    def _hints(self) -> Iterator[str]:
+        needs_slices = any(not each.fits and not each.controlled for each in self.outcomes)
+        if needs_slices and not self.has_slices:
+            yield _NO_SLICES
+        yield from gate_hints(gate for outcome in self.outcomes for gate in outcome.disabled_gates)
 
     def summary(self) -> str:
         """Return a summary line."""
@@ -112,6 +124,27 @@ class SimulationReport:
             f"{self.loading:.1f} s, allocated in {speed['seconds']:.3f} s ({speed['pods_per_second']} pods/s, "
             f"p50 {speed['p50_ms']} ms, p99 {speed['p99_ms']} ms)"
         )
+
+
+def _describe(outcome: SimulationOutcome) -> Iterator[str]:
+    """Yield a line about a pod or claim, and a line for each device or reason."""
+    subject = f"{'claim' if outcome.need.pod is None else 'pod'} {_name(outcome)}"
+    if outcome.need.pod is None and outcome.controlled:
+        (classic,) = outcome.controlled
+        yield f"{subject}: controller {classic.controller} decides about it: not simulated"
+        return
+    if not outcome.node:
+        error = "unschedulable" if outcome.need.pod is not None else "fits nowhere"
+        yield f"{subject}: {'undecided' if outcome.undecided else error}"
+        yield from (f"  {reason}" for reason in outcome.reasons)
+        return
+    yield f"{subject}: node {outcome.node}"
+    for classic in outcome.controlled:
+        head = f"  claim {classic.claim.metadata.name}: controller {classic.controller}"
+        yield f"{head} decides whether it can be allocated for the node: not simulated"
+    for claim in outcome.claims:
+        for result in claim.results:
+            yield f"  claim {claim.metadata.name}, request {result.request}: {result.id}"
 
 
 def _percentile(times: Sequence[float], percent: int) -> float:

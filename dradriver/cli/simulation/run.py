@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from dradriver.allocator import AllocationNode, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placement
-from dradriver.cli.attempt import AttemptSettings, ExtendedResources, Filters, build_placer, describe_nodes
+from dradriver.cli.attempt import (
+    AttemptSettings,
+    ExtendedResources,
+    Filters,
+    build_placer,
+    describe_nodes,
+    find_disabled_gates,
+)
 from dradriver.cli.classic import ClassicClaim, ClassicClaims
 from dradriver.cli.world import Need, World
 from dradriver.control.claims.pod_claims import consumer_of
@@ -45,6 +52,7 @@ class SimulationOutcome:
         undecided: whether the search gave up on a node, so that the claims may nevertheless fit there.
         seconds: seconds that the allocator needed.
         controlled: the claims that controllers allocate and that are therefore not simulated (KEP-3063).
+        disabled_gates: the feature gates that are off and that the reasons name.
     """
 
     need: Need
@@ -54,6 +62,7 @@ class SimulationOutcome:
     undecided: bool = False
     seconds: float = 0.0
     controlled: Sequence[ClassicClaim] = ()
+    disabled_gates: Sequence[str] = ()
 
     @property
     def fits(self) -> bool:
@@ -65,6 +74,7 @@ class Simulation:
     """A world in which pods and claims are placed in their order."""
 
     def __init__(self, world: World, settings: AttemptSettings) -> None:
+        self._features = settings.features
         self._nodes = world.known_nodes()
         self._filters = Filters(self._nodes, list(world.pods.values()))
         self._extended = ExtendedResources(world, settings.features)
@@ -98,11 +108,14 @@ class Simulation:
             outcome.seconds = perf_counter() - began
             outcome.undecided = any(refused.kind == "undecided" for refused in error.refused)
             outcome.reasons = list(self._refusal_reasons(need, claims, error.refused))
+            texts = [group.refusal.text() for refused in error.refused for group in refused.groups]
+            outcome.disabled_gates = find_disabled_gates([*texts, *outcome.reasons], self._features)
             return outcome
         except Refusal as refusal:
             outcome.seconds = perf_counter() - began
             outcome.undecided = refusal.kind == "undecided"
             outcome.reasons = [refusal.brief()]
+            outcome.disabled_gates = find_disabled_gates([refusal.text()], self._features)
             return outcome
         outcome.node, outcome.claims = placement.node, self._placer.hold(wanted, placement)
         outcome.seconds = perf_counter() - began

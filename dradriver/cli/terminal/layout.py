@@ -6,10 +6,11 @@ word is too long, it continues past the edge.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-__all__ = ["table_lines", "wrap"]
+__all__ = ["table_lines", "text_width", "wrap"]
 
 _GAP: Final = 2
 _INDENT: Final = 4
@@ -17,22 +18,60 @@ _PIECES: Final = re.compile(r"[^ ,]+,*|,+| +")
 _EMPTY_CELLS: Final = frozenset({"", "-"})
 
 
-def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def text_width(text: str) -> int:
+    """Return the number of columns that a terminal needs for a text. Some characters need two.
+
+    Args:
+        text: text without control characters.
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        (not unicodedata.combining(each)) + (unicodedata.east_asian_width(each) in {"W", "F"}) for each in text
+    )
+
+
+def _clean(cell: str) -> str:
+    """Return a cell as one line, in which control characters are shown. They could change the terminal."""
+    if cell.isprintable():
+        return cell
+    return _CONTROL.sub(lambda found: f"^{chr(ord(found[0]) % 0x80 ^ 0x40)}", " ".join(cell.splitlines()))
+
+
+def _keep_plain(column: str, text: str) -> str:  # noqa: ARG001 - the default of `paint`
+    return text
+
+
+def table_lines(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    *,
+    aligned_with: Sequence[Sequence[str]] = (),
+    paint: Callable[[str, str], str] = _keep_plain,
+) -> Iterator[str]:
     """Yield the lines of a table, beginning with its head.
 
     Args:
         columns: names in lower case.
         rows: one cell for each column; `-` for an empty cell.
         width: width of the terminal in characters.
+        aligned_with: other rows of the same table; the columns are as wide as these rows need.
+        paint: adds colors to the text of a cell. Its arguments are the name of the column and the text.
     """
-    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    rows = [[_clean(cell) for cell in row] for row in rows]
+    aligned_with = [[_clean(cell) for cell in row] for row in aligned_with]
+    widths = [max(map(text_width, cells)) for cells in zip(columns, *rows, *aligned_with, strict=True)]
     kept = _fitting_columns(widths, width)
-    yield _row([column.upper() for column in columns], widths, kept)
+    yield _row([column.upper() for column in columns], columns, widths, kept, _keep_plain)
     for row in rows:
-        yield _row([" ".join(cell.splitlines()) for cell in row], widths, kept)
+        yield _row(row, columns, widths, kept, paint)
         for number, (column, cell) in enumerate(zip(columns, row, strict=True)):
             if number not in kept and cell not in _EMPTY_CELLS:
-                yield from wrap(f"{column}: {' '.join(cell.splitlines())}", width, _INDENT, _INDENT + 2)
+                yield from wrap(f"{column}: {cell}", width, _INDENT, _INDENT + 2)
 
 
 def _fitting_columns(widths: Sequence[int], width: int) -> list[int]:
@@ -46,8 +85,16 @@ def _fitting_columns(widths: Sequence[int], width: int) -> list[int]:
     return kept
 
 
-def _row(cells: Sequence[str], widths: Sequence[int], kept: Iterable[int]) -> str:
-    return (" " * _GAP).join(f"{cells[each]:{widths[each]}}" for each in kept).rstrip()
+def _row(
+    cells: Sequence[str],
+    columns: Sequence[str],
+    widths: Sequence[int],
+    kept: Sequence[int],
+    paint: Callable[[str, str], str],
+) -> str:
+    padding = [" " * (widths[each] - text_width(cells[each]) + _GAP) for each in kept[:-1]] + [""]
+    painted = (paint(columns[each], cells[each]) for each in kept)
+    return "".join(cell + blanks for cell, blanks in zip(painted, padding, strict=True)).rstrip()
 
 
 def wrap(text: str, width: int, indent: int = 0, hanging: int = _INDENT) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from dradriver.cli.terminal.color import has_color, paint_state
 from dradriver.cli.terminal.layout import table_lines, wrap
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ __all__ = [
     "age",
     "console",
     "document",
+    "drawing_output_option",
+    "html_output_option",
     "output_option",
     "progress_console",
     "prose",
     "table",
     "terminal_width",
-    "wide_output_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -44,17 +46,30 @@ def output_option(command: F) -> F:
     return _output(command, ["table", "json", "yaml"], "json and yaml are for programs.")
 
 
-def wide_output_option(command: F) -> F:
-    """Add the option `-o/--output` with the format `wide`.
+def drawing_output_option(command: F) -> F:
+    """Add the option `-o/--output` with formats for drawings.
 
     Args:
-        command: the command. It gets the argument `output`: `table`, `wide`, `json` or `yaml`.
+        command: the command. It gets the argument `output`: `table`, `json`, `yaml`, `svg` or `html`.
 
     Returns:
         The command with the option.
     """
-    forms = ["table", "wide", "json", "yaml"]
-    return _output(command, forms, "wide adds columns; json and yaml are for programs.")
+    forms = ["table", "json", "yaml", "svg", "html"]
+    return _output(command, forms, "json and yaml are for programs; svg and html are drawings for a file.")
+
+
+def html_output_option(command: F) -> F:
+    """Add the option `-o/--output` with the format `html`.
+
+    Args:
+        command: the command. It gets the argument `output`: `table`, `json`, `yaml` or `html`.
+
+    Returns:
+        The command with the option.
+    """
+    forms = ["table", "json", "yaml", "html"]
+    return _output(command, forms, "json and yaml are for programs; html is a drawing for a file.")
 
 
 def _output(command: F, forms: Sequence[str], help_text: str) -> F:
@@ -91,20 +106,36 @@ def progress_console() -> "Console":
     return Console(stderr=True)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) -> None:
-    """Print a table.
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    empty: str,
+    head: bool = True,
+    aligned_with: Sequence[Sequence[str]] = (),
+) -> None:
+    """Print a table. On a terminal, states have a color.
 
     Args:
         columns: names in lower case.
         rows: one cell for each column; `-` for an empty cell.
         empty: message if there are no rows.
+        head: whether to print the names of the columns.
+        aligned_with: other rows of the same table; the columns are as wide as these rows need.
     """
     rows = list(rows)
     if not rows:
-        click.echo(empty, err=True)
+        if empty:
+            click.echo(empty, err=True)
         return
-    head, *lines = table_lines(columns, rows, terminal_width())
-    click.secho(head, bold=True)
+    width, painted = terminal_width(), has_color()
+    first, *lines = (
+        table_lines(columns, rows, width, aligned_with=aligned_with, paint=paint_state)
+        if painted
+        else table_lines(columns, rows, width, aligned_with=aligned_with)
+    )
+    if head:
+        click.echo(click.style(first, bold=True) if painted else first)
     for line in lines:
         click.echo(line)
 

@@ -11,7 +11,8 @@ This package only converts the content of files to findings.
 
 - `command`: the command.
 - `findings`: one finding.
-- `hints`: proposed corrections.
+- `kinds`: misspelled kinds.
+- `corrections`: proposed corrections.
 - `objects`: rules of the API server.
 - `pools`, `members`, `counters`: rules across the slices of a pool.
 - `selectors`: selectors that compile but never match.

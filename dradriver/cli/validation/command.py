@@ -14,6 +14,7 @@ from dradriver.cli.validation.cdi import check_cdi
 from dradriver.cli.validation.controllers import controller_findings
 from dradriver.cli.validation.extended import extended_warnings
 from dradriver.cli.validation.findings import Finding, problems_of
+from dradriver.cli.validation.kinds import find_misspelled_kind
 from dradriver.cli.validation.members import Member
 from dradriver.cli.validation.objects import KINDS, NAMESPACED, check, check_pod
 from dradriver.cli.validation.parameters import parameter_warnings
@@ -116,6 +117,8 @@ def _check_document(document: Document, members: list[Member], known: ConfigClas
         yield from problems_of(document, [Problem("kind", "is missing, and the object is not a CDI spec")])
     elif document.kind == "Pod":
         yield from problems_of(document, check_pod(document))
+    elif problem := find_misspelled_kind(document):
+        yield from problems_of(document, [problem])
     elif document.kind in KINDS:
         checked = check(document)
         yield from problems_of(document, checked.problems)

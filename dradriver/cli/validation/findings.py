@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dradriver.cli.files import Document
-from dradriver.cli.validation.hints import hint_for
+from dradriver.cli.validation.corrections import hint_for
 from dradriver.errors import Problem
 
 __all__ = ["Finding", "Severity", "problems_of"]

@@ -63,14 +63,19 @@ def check(document: Document) -> ObjectCheck:
 
 
 def check_pod(document: Document) -> list[Problem]:
-    """Return the errors that the API server would report for the pod's resources. Other fields are not checked.
+    """Return the errors that the API server would report for the pod's claims and resources.
+
+    Other fields are not checked.
 
     Args:
         document: the pod.
     """
-    from dradriver.cluster.rules import find_pod_resource_problems  # noqa: PLC0415 - as above
+    from dradriver.cluster.rules import find_pod_device_problems  # noqa: PLC0415 - as above
 
-    return list(find_pod_resource_problems(bytes(document.raw)))
+    version = document.api_version
+    given = "is missing" if version is None else f"{version!r} is wrong"
+    errors = [] if version == "v1" else [Problem("apiVersion", f"{given}: must be v1")]
+    return [*errors, *find_pod_device_problems(bytes(document.raw))]
 
 
 def _cel_refusal(expression: str) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dradriver.cli.files import Document
+from dradriver.cli.validation.corrections import is_quantity
 from dradriver.errors import Problem
 
 __all__ = ["selector_warnings"]
@@ -12,9 +13,12 @@ __all__ = ["selector_warnings"]
 _TYPED: Final = re.compile(r"""device\.attributes\[\s*(["'])([^"']*)\1\s*\]\.(string|bool|int|version)\b""")
 """Matches an attribute with its type, as in a slice. The examples of KEP-5963 use this form."""
 
+_QUANTITY: Final = re.compile(r"""\bquantity\(\s*(["'])([^"']*)\1\s*\)""")
+"""Matches a quantity in a selector. The compiler accepts any text, because it is read by the evaluation."""
+
 
 def selector_warnings(document: Document) -> Iterator[Problem]:
-    """Yield a warning for each attribute whose path wrongly ends with its type.
+    """Yield a warning for each quantity that cannot be read, and each attribute whose path ends with its type.
 
     An example is `device.attributes["a"].string`, which copies the form of a ResourceSlice.
 
@@ -28,6 +32,10 @@ def selector_warnings(document: Document) -> Iterator[Problem]:
                 f'write a value as device.attributes["DOMAIN"].NAME, without its type'
             )
             yield Problem(path, rule)
+        for _, text in _QUANTITY.findall(expression):
+            if not is_quantity(text):
+                rule = f"quantity('{text}') is not a quantity, so the evaluation always fails"
+                yield Problem(path, rule)
 
 
 def _expressions(value: object, path: str) -> Iterator[tuple[str, str]]:

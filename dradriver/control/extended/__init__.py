@@ -6,7 +6,6 @@ devices, in a claim.
 
 | module             | contents                                                                     |
 |--------------------|------------------------------------------------------------------------------|
-| `names`            | finds which resource names of a container devices can serve                  |
 | `classes`          | finds the device class that serves a resource                                |
 | `requests`         | converts a pod's amounts to requests of a claim, and maps them to containers |
 | `resource_split`   | divides a pod's amounts between the device plugins and the devices of a node |
@@ -21,7 +20,6 @@ for the amounts that devices must serve. The claim's *mappings* name the request
 """
 
 from dradriver.control.extended.classes import ClassesByResource
-from dradriver.control.extended.names import is_extended
 from dradriver.control.extended.requests import complete_requests, requested_amounts
 from dradriver.control.extended.resource_split import Unservable, split_resources
 from dradriver.control.extended.scoring import ScoringStrategy
@@ -40,7 +38,6 @@ __all__ = [
     "Unservable",
     "complete_requests",
     "discard_step",
-    "is_extended",
     "is_special_for",
     "new_special_claim",
     "requested_amounts",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from dradriver.control.extended.names import implicit_name
+from dradriver.model.extended_names import implicit_name
 from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["ClassesByResource"]

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from dradriver.control.extended.classes import ClassesByResource
-from dradriver.control.extended.names import find_name_problem, implicit_name
 from dradriver.control.extended.requests import build_requests, class_backed_resources, requested_amounts
 from dradriver.control.extended.resource_split import allocatable_amount, find_excess, find_fraction
 from dradriver.errors import Problem
 from dradriver.model.core.workload import Node, Pod
+from dradriver.model.extended_names import find_name_problem, implicit_name
 from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["class_findings", "pod_findings", "serving_nodes"]

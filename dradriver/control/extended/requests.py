@@ -17,8 +17,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dradriver.control.extended.names import is_extended
 from dradriver.model.core.workload import Container, Pod, RequestMapping
+from dradriver.model.extended_names import is_extended
 from dradriver.model.quantity import NANO, Quantity
 from dradriver.model.resource.claim import DeviceRequest, ExactDeviceRequest
 

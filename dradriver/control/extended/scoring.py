@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
-from dradriver.control.extended.names import is_extended
 from dradriver.errors import UsageError
+from dradriver.model.extended_names import is_extended
 
 __all__ = ["ResourceUse", "ScoringStrategy"]
 

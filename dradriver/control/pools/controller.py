@@ -133,7 +133,9 @@ def _newest_generation(slices: Sequence[ResourceSlice]) -> PoolView:
 
 
 def _state(problem: str) -> str:
-    return problem.partition(":")[0]
+    state = problem.partition(":")[0]
+    # Kubernetes ignores slices whose fields a disabled gate adds, so their pool is incomplete for a scheduler.
+    return state if state in _STATES else "incomplete"
 
 
 def _event(pool: PoolView, reason: str, message: str) -> EmitEvent:

@@ -5,9 +5,10 @@ field separately, from the inside out. Once all fields of a struct are valid, th
 so that the author's rules run.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import Enum
 from types import NoneType, UnionType
-from typing import Annotated, Final, TypeGuard, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Final, Literal, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 
@@ -45,8 +46,23 @@ def find_errors(wanted: object, data: object) -> list[Problem]:
     try:
         convert(cast(type, wanted), data)  # `X | None` works like a class
     except InvalidObjectError as error:
-        return list(error.problems)
+        return [_name_allowed_values(problem, _select_alternative(wanted, data)) for problem in error.problems]
     return []
+
+
+def _name_allowed_values(problem: Problem, wanted: object) -> Problem:
+    values = _list_allowed_values(wanted)
+    if not values or not problem.rule.startswith("Invalid enum value"):
+        return problem
+    return Problem(problem.path, f"{problem.rule} (allowed: {', '.join(map(str, values))})")
+
+
+def _list_allowed_values(wanted: object) -> Sequence[object]:
+    if get_origin(wanted) is Literal:
+        return get_args(wanted)
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        return [member.value for member in wanted]
+    return ()
 
 
 def _find_inner_errors(wanted: object, data: object) -> Iterator[Problem]:

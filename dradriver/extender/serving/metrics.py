@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 __all__ = ["ExtenderMetrics"]
 
@@ -22,6 +22,7 @@ class ExtenderMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = CollectorRegistry() if registry is None else registry
+        ProcessCollector(registry=self.registry)
         self._requests = Counter(
             "dradriver_extender_requests_total",
             "Requests of kube-scheduler by outcome: ok, error, malformed, canceled or defect.",

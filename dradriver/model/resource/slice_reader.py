@@ -1,13 +1,16 @@
 """Decodes the ResourceSlices of a large cluster and stores equal parts of their devices only once.
 
-The nodes of a cluster are similar: consumption, capacities and most attributes of a device often occur in a
-thousand slices with equal bytes. Each of these parts is decoded only once. Devices can share the decoded parts,
-because values never change.
+The nodes of a cluster are similar: names, consumption, capacities and most attributes of devices often occur in
+a thousand slices with equal bytes. Each of these parts is decoded only once. Devices can share the decoded
+parts, because values never change.
 """
 
-from typing import Final, TypeVar, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from dradriver.errors import InvalidObjectError
 from dradriver.model.core.meta import ObjectMeta
@@ -21,14 +24,19 @@ __all__ = ["SliceReader"]
 
 T = TypeVar("T")
 
+_MAX_PARTS: Final = 8192
+"""Parts of one type that a reader keeps at least, if it has read so many: those that it has read last."""
+_NOTHING: Final = msgspec.Raw(b"{}")
+_EMPTY: Final = msgspec.Raw(b"[]")
+
 
 class _RawDevice(Value, frozen=True):
     """A `Device` with its large parts still in JSON."""
 
-    name: str
-    attributes: dict[str, msgspec.Raw] = {}
-    capacity: dict[str, msgspec.Raw] = {}
-    consumes_counters: list[msgspec.Raw] = []
+    name: msgspec.Raw
+    attributes: msgspec.Raw = _NOTHING
+    capacity: msgspec.Raw = _NOTHING
+    consumes_counters: msgspec.Raw = _EMPTY
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
@@ -67,10 +75,18 @@ _RAW: Final = msgspec.json.Decoder(_RawSlice)
 
 
 class SliceReader:
-    """Decodes slices, and keeps each decoded part for slices that contain an equal part."""
+    """Decodes slices, and keeps decoded parts for slices that contain equal parts.
+
+    The parts that it has read last are kept, so a reader can follow a cluster as long as it wants.
+    """
 
     def __init__(self) -> None:
-        self._parts: dict[tuple[type, bytes], object] = {}
+        self._names = _Parts(partial(decode, str))
+        self._attribute_maps = _Parts(self._read_attributes)
+        self._attributes = _Parts(partial(decode, Attribute))
+        self._capacities = _Parts(partial(decode, dict[str, Capacity]))
+        self._consumptions = _Parts(partial(decode, tuple[CounterConsumption, ...]))
+        self._counter_sets = _Parts(partial(decode, CounterSet))
 
     def read(self, data: bytes, subject: str = "") -> ResourceSlice:
         """Return the result of `decode(ResourceSlice, data, subject)`.
@@ -87,16 +103,16 @@ class SliceReader:
     def _slice(self, raw: _RawSlice) -> ResourceSlice:
         fields = {name: getattr(raw.spec, name) for name in _RawSpec.__struct_fields__}
         fields["devices"] = [self._device(device) for device in raw.spec.devices]
-        fields["shared_counters"] = [self._part(CounterSet, each) for each in raw.spec.shared_counters]
+        fields["shared_counters"] = [self._counter_sets.read(each) for each in raw.spec.shared_counters]
         spec = ResourceSliceSpec(**fields)
         return ResourceSlice(api_version=raw.api_version, kind=raw.kind, metadata=raw.metadata, spec=spec)
 
     def _device(self, raw: _RawDevice) -> Device:
-        return Device(
-            raw.name,
-            {name: self._part(Attribute, each) for name, each in raw.attributes.items()},
-            {name: self._part(Capacity, each) for name, each in raw.capacity.items()},
-            [self._part(CounterConsumption, each) for each in raw.consumes_counters],
+        device = Device(
+            self._names.read(raw.name),
+            {},
+            {},
+            self._consumptions.read(raw.consumes_counters),
             raw.node_name,
             raw.node_selector,
             raw.all_nodes,
@@ -106,10 +122,36 @@ class SliceReader:
             raw.binding_failure_conditions,
             raw.allow_multiple_allocations,
         )
+        # The constructor would copy the mappings.
+        force_setattr(device, "attributes", self._attribute_maps.read(raw.attributes))
+        force_setattr(device, "capacity", self._capacities.read(raw.capacity))
+        return device
 
-    def _part(self, wanted: type[T], raw: msgspec.Raw) -> T:
-        key = wanted, bytes(raw)
-        known = self._parts.get(key)
+    def _read_attributes(self, data: bytes) -> dict[str, Attribute]:
+        # One attribute of a map is often unique, such as a UUID, and the others are not.
+        raw = decode(dict[str, msgspec.Raw], data)
+        return {name: self._attributes.read(each) for name, each in raw.items()}
+
+
+class _Parts(Generic[T]):
+    """Decodes parts of one type. Equal texts become one value while the reader keeps this value.
+
+    If `_newest` is full, it becomes `_older`, and the values that nobody has read since then are forgotten.
+    """
+
+    def __init__(self, read: Callable[[bytes], T]) -> None:
+        self._read = read
+        self._newest: dict[bytes, T] = {}
+        self._older: dict[bytes, T] = {}
+
+    def read(self, raw: msgspec.Raw) -> T:
+        key = bytes(raw)
+        known = self._newest.get(key)
         if known is None:
-            known = self._parts[key] = decode(wanted, key[1])
-        return cast(T, known)
+            known = self._older.get(key)
+            if known is None:
+                known = self._read(key)
+            if len(self._newest) >= _MAX_PARTS:
+                self._older, self._newest = self._newest, {}
+            self._newest[key] = known
+        return known

@@ -52,6 +52,17 @@ _REASONS: Final[tuple[tuple[type[DraError], str], ...]] = (
 )
 """The first match is used, so subclasses are before their base classes."""
 
+_ALL_REASONS: Final = (*(label for _, label in _REASONS), "other", "internal")
+
+_SOURCES: Final = ("discover", "discover_slow", "fallback", "pool status")
+"""Sources of errors of all drivers."""
+
+_KUBELET_SOURCES: Final = (
+    *("collect", "health", "health_stale", "instance status", "prepare"),
+    *("rebuild", "status", "sweep", "unprepare", "usage_note"),
+)
+_ATTACHING_SOURCES: Final = ("attach", "attachments", "detach", "taint")
+
 
 def find_reason(error: Exception) -> str:
     """Return the reason of a claim's failure, as the value of a label."""
@@ -110,11 +121,15 @@ class _Stuck(Collector):
 class NodeMetrics:
     """The metrics of one plugin.
 
+    Args:
+        driver: the driver's name.
+        kubelet: whether a kubelet calls the driver. A pool driver has no series of claims and registration.
+
     Attributes:
         registry: the registry with all metrics of the plugin.
     """
 
-    def __init__(self, driver: str) -> None:
+    def __init__(self, driver: str, *, kubelet: bool = True) -> None:
         self.registry = CollectorRegistry()
         self._driver = driver
         ProcessCollector(registry=self.registry)
@@ -173,6 +188,8 @@ class NodeMetrics:
             "dradriver_node_slice_writes_total", "ResourceSlices written.", "operation"
         )
         self._show_zeros()
+        if kubelet:
+            self._show_zeros_of_claims()
 
     def _gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
         return Gauge(name, help_text, ["driver", *labels], registry=self.registry)
@@ -182,11 +199,21 @@ class NodeMetrics:
 
     def _show_zeros(self) -> None:
         """Create series with 0 at start: if a series began with 1, rates would not include the first event."""
-        self._registered.labels(self._driver).set(0)
         for state in PoolState:
             self._results.labels(self._driver, str(state))
         for operation in _WRITES.values():
             self._writes.labels(self._driver, operation)
+        self._show_zero_errors(_SOURCES)
+
+    def _show_zeros_of_claims(self) -> None:
+        self._registered.labels(self._driver).set(0)
+        for operation, reason in product(_OPERATIONS, _ALL_REASONS):
+            self._request_errors.labels(self._driver, operation, reason)
+        self._show_zero_errors(_KUBELET_SOURCES)
+
+    def _show_zero_errors(self, sources: Iterable[str]) -> None:
+        for source in sources:
+            self._errors.labels(self._driver, source)
 
     @contextmanager
     def observe(self, operation: str) -> Iterator[None]:
@@ -255,3 +282,4 @@ class NodeMetrics:
     def show_stuck(self, read: Callable[[], Mapping[str, int]]) -> None:
         """At each scrape, show the numbers that `read` returns: the stuck attachments by operation."""
         self.registry.register(_Stuck(self._driver, read))
+        self._show_zero_errors(_ATTACHING_SOURCES)

@@ -41,9 +41,9 @@ class Apt:
         self.run("apt-get", "download", *packages)
         return [next(self.archives.glob(f"{name}_*.deb")) for name in packages]
 
-    def download_closure(self, package: str) -> list[Path]:
-        """Download a package and all that it depends on."""
-        self.run("apt-get", "install", "--yes", "--download-only", package)
+    def download_closure(self, *packages: str) -> list[Path]:
+        """Download packages and all that they depend on."""
+        self.run("apt-get", "install", "--yes", "--download-only", *packages)
         return sorted(self.archives.glob("*.deb"))
 
     def find_kernel(self, version: str) -> tuple[str, str]:

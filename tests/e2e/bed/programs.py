@@ -44,12 +44,14 @@ class Source:
         package: its main package.
         ldflags: flags of the linker.
         cgo: whether it is written in C too, so that a C compiler is needed.
+        tags: build tags, which leave out what the tests do not use.
     """
 
     module: str
     package: str
     ldflags: str = "-s -w"
     cgo: bool = False
+    tags: str = ""
 
 
 PROGRAMS: Final[Mapping[str, Source]] = {
@@ -65,6 +67,8 @@ PROGRAMS: Final[Mapping[str, Source]] = {
     "ptp": Source("cni", "github.com/containernetworking/plugins/plugins/main/ptp"),
     "host-local": Source("cni", "github.com/containernetworking/plugins/plugins/ipam/host-local"),
     "helm": Source("helm", "helm.sh/helm/v4/cmd/helm"),
+    "promtool": Source("prometheus", "github.com/prometheus/prometheus/cmd/promtool", tags="remove_all_sd"),
+    "actionlint": Source("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),
     "nvidia-ctk": Source("nvidia-ctk", "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk", cgo=True),
 }
 """What can be built: one row a program."""
@@ -124,7 +128,8 @@ def _build(name: str, folder: Path) -> Path:
     minutes = _MINUTES.get(name, 0.7)
     about = f"about {minutes:g} minutes" if minutes > 1 else "about a minute"
     print(f"building {name} {version(source.module)}, {about} on two cores ...", flush=True)
-    command = (GO, "build", "-trimpath", "-ldflags", source.ldflags, "-o", str(unfinished), source.package)
+    options = ("-trimpath", "-tags", source.tags, "-ldflags", source.ldflags)
+    command = (GO, "build", *options, "-o", str(unfinished), source.package)
     environment = {**os.environ, "CGO_ENABLED": str(int(source.cgo))}
     subprocess.run(command, cwd=_SOURCES / source.module, env=environment, check=True)
     return unfinished.replace(folder / name)

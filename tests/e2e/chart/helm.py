@@ -33,27 +33,33 @@ class Helm:
     Attributes:
         kubeconfig: whose cluster; None: none.
         namespace: where releases go.
+        chart: the folder or the archive of the chart.
     """
 
     kubeconfig: Path | None = None
     namespace: str = "dradriver"
+    chart: Path = CHART
 
     def lint(self, *arguments: str) -> str:
         """Run `helm lint --strict`."""
-        return self._run("lint", "--strict", str(CHART), *arguments)
+        return self._run("lint", "--strict", str(self.chart), *arguments)
 
     def template(self, *arguments: str, release: str = "release") -> Manifests:
         """Return the objects that a release would have."""
-        text = self._run("template", release, str(CHART), *arguments)
+        text = self._run("template", release, str(self.chart), *arguments)
         return [document for document in yaml.safe_load_all(text) if document]
 
     def install(self, release: str, *arguments: str) -> str:
         """Install a release; create its namespace if needed."""
-        return self._run("install", release, str(CHART), "--create-namespace", *arguments)
+        return self._run("install", release, str(self.chart), "--create-namespace", *arguments)
 
     def upgrade(self, release: str, *arguments: str) -> str:
         """Upgrade a release."""
-        return self._run("upgrade", release, str(CHART), *arguments)
+        return self._run("upgrade", release, str(self.chart), *arguments)
+
+    def rollback(self, release: str) -> str:
+        """Return a release to its previous revision."""
+        return self._run("rollback", release)
 
     def uninstall(self, release: str) -> str:
         """Remove a release; a no-op if there is none."""
@@ -62,8 +68,10 @@ class Helm:
     def delete_definitions(self) -> None:
         """Delete the definitions of classic DRA, which an uninstallation keeps."""
         names = [definition["metadata"]["name"] for definition in read_definitions()]
-        kubectl = [str(program("kubectl")), f"--kubeconfig={self.kubeconfig}", "delete", "crd", *names]
-        subprocess.run(kubectl, capture_output=True, check=True)
+        kubectl = (str(program("kubectl")), f"--kubeconfig={self.kubeconfig}")
+        subprocess.run(
+            (*kubectl, "delete", "crd", "--ignore-not-found", *names), capture_output=True, check=True
+        )
 
     def _run(self, *arguments: str) -> str:
         access = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig else ["--kubeconfig=/nonexistent"]

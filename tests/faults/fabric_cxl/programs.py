@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dradriver.cli.supervisor import last_lines
+from dradriver.cli.supervision import last_lines
 
 SERVER: Final = Path(__file__).with_name("forks.py")
 

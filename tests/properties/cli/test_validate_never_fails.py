@@ -16,7 +16,6 @@ from dradriver.allocator import ORDERED, Features, Inventory
 from dradriver.cli.attempt import AttemptSettings
 from dradriver.cli.explanation.answers import Question, explain_claim, explain_pod
 from dradriver.cli.files import read_files
-from dradriver.cli.partitions import counter_set_uses, draw_counter_sets
 from dradriver.cli.simulation.run import Simulation
 from dradriver.cli.validation.command import findings
 from dradriver.cli.world import list_needs, read_world
@@ -25,6 +24,7 @@ from dradriver.errors import DraError
 from dradriver.model.encoding.codec import builtins
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
+from dradriver.overview import counter_set_uses, draw_counter_sets
 from dradriver.testing.builders import allocated, claim, device_class, pod, slice_
 
 SETTINGS = AttemptSettings(ORDERED, Features(), 1000)

@@ -32,7 +32,7 @@ def test_claims_templates_and_classes_name_the_field(version: str) -> None:
 def test_all_errors_of_all_entries_are_named() -> None:
     assert find(leds.claim(led(brigthness=1, color="blue"), GOOD, WRONG)) == [
         "spec.devices.config[0].opaque.parameters.brigthness: LedConfig has no such field",
-        "spec.devices.config[0].opaque.parameters.color: Invalid enum value 'blue'",
+        "spec.devices.config[0].opaque.parameters.color: Invalid enum value 'blue' (allowed: red, green)",
         f"spec.devices.config[2].opaque.parameters: {RULE}",
     ]
 

@@ -31,13 +31,18 @@ class Asked:
 
 @dataclass
 class Answer:
-    """One scripted answer: a status and a body, a closed connection, or a stream that the test writes."""
+    """One scripted answer: a status and a body, a closed connection, or a stream that the test writes.
+
+    Attributes:
+        held: the answer starts when this event is set.
+    """
 
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     cut: bool = False
     stream: Stream | None = None
+    held: asyncio.Event | None = None
 
 
 def status(code: int, reason: str, message: str = "", **details: Any) -> Answer:
@@ -71,6 +76,8 @@ class ScriptedServer:
         if not answers:
             return web.json_response(status(404, "NotFound", "no script").body, status=404)
         answer = answers.popleft() if len(answers) > 1 else answers[0]
+        if answer.held is not None:
+            await answer.held.wait()
         if answer.cut:
             assert request.transport is not None
             request.transport.close()

@@ -7,9 +7,11 @@ import pytest
 
 from dradriver.kube import CLAIMS, SLICES, Cache, Client
 from dradriver.kube.backoff import Backoff
+from dradriver.kube.client import Into
 from dradriver.kube.errors import error_from
 from dradriver.kube.watch_events import WatchEvent, WatchKind, read_head
 from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slice_reader import SliceReader
 from dradriver.model.resource.slices import ResourceSlice
 from tests.nesting import LEVELS, TOO_DEEP
 from tests.unit.kube.scripted import Answer, ScriptedServer
@@ -155,3 +157,18 @@ async def test_a_long_retry_after_is_limited_to_a_minute() -> None:
     cache: Cache[ResourceSlice] = Cache(None, SLICES, ResourceSlice)  # type: ignore[arg-type]
     cache.problem = error_from(429, b"", "GET /", "86400")
     assert cache._pause(Backoff(0.1, 5.0)) == 60
+
+
+@pytest.mark.parametrize("into", [ResourceSlice, SliceReader().read])
+async def test_an_unreadable_slice_is_reported_alike_by_a_type_and_a_decoder(
+    server: ScriptedServer, client: Client, into: Into[ResourceSlice], caplog: pytest.LogCaptureFixture
+) -> None:
+    server.serves("v1")
+    done = asyncio.Event()
+    broken = a_slice("broken", 1) | {"spec": {"driver": 1}}
+    server.on("GET", PATH, listing(3, broken, a_slice("a", 2)), watch(then=done))
+    async with Cache(client, SLICES, into) as cache:
+        await cache.wait_synced()
+        done.set()
+        assert list(cache.items) == ["a"]
+    assert "resourceslices broken is ignored: ResourceSlice broken: spec.driver: Expected `str`" in caplog.text

@@ -28,6 +28,7 @@ COMMANDS = {
     "dradriver.cli.demonstration",
     "dradriver.cli.explanation",
     "dradriver.cli.get",
+    "dradriver.cli.manifests",
     "dradriver.cli.new",
     "dradriver.cli.node",
     "dradriver.cli.selector",

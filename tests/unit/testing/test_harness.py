@@ -21,6 +21,13 @@ def test_claims_get_different_devices(driver_harness: Make) -> None:
         harness.allocate()
 
 
+def test_a_failed_test_prints_why_a_claim_was_refused(driver_harness: Make) -> None:
+    with pytest.raises(Refusal) as refusal:
+        driver_harness(Plain).allocate(device_request(Plain.name, "device.attributes['a.b'].c == 1"))
+    assert refusal.value.__notes__ == [refusal.value.text()]
+    assert "selector" in refusal.value.__notes__[0]
+
+
 def test_the_allocator_applies_selectors_and_counters(driver_harness: Make) -> None:
     harness = driver_harness(Plain)
     wanted = device_request(Plain.name, 'device.attributes["plain.example.com"].index == 1')

@@ -282,13 +282,13 @@ class Handler:
             headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
         )
         response.enable_chunked_encoding()
-        await response.prepare(http)
-        if cut_after == 0:
-            await response.write(watching.encode_gone())
-            return response
-        stream = watching.stream_lines(self.server, request, watch, writer, self.bookmark_seconds)
-        async with contextlib.aclosing(stream):
-            with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError):  # the client may leave at any time
+            await response.prepare(http)
+            if cut_after == 0:
+                await response.write(watching.encode_gone())
+                return response
+            stream = watching.stream_lines(self.server, request, watch, writer, self.bookmark_seconds)
+            async with contextlib.aclosing(stream):
                 async for lines in stream:
                     if 0 < cut_after <= len(lines):
                         await response.write(b"".join(lines[:cut_after]))
@@ -317,8 +317,8 @@ class Handler:
         except DraError as error:
             raise bad_request(str(error)) from error
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        await response.prepare(http)
         with contextlib.suppress(ConnectionError):
+            await response.prepare(http)
             async for chunk in chunks:
                 await response.write(chunk)
         return response

@@ -26,11 +26,14 @@ class TypeMismatchError(ValueError):
 
     Attributes:
         path: path of the field, including the indexes and keys that Go's message omits.
+        owner: path of the struct, list or map that contains the value. It cannot be derived from `path`,
+            because a key can contain dots.
     """
 
     def __init__(self, message: str, path: str) -> None:
         super().__init__(message)
         self.path = path
+        self.owner = ""
 
 
 def parse(body: bytes, name: str | None) -> JsonValue:
@@ -168,7 +171,7 @@ class _Conformer:
                 self.unknown.append(f'unknown field "{path}{key}"')
             elif item is not None:
                 self.fields.append(key)
-                kept = self.convert_or_collect(known.type, item, f"{path}{key}", before)
+                kept = self.convert_or_collect(known.type, item, f"{path}{key}", path.removesuffix("."), before)
                 self.fields.pop()
                 if kept is not _MISMATCH and not (known.omitempty and _is_empty(known, kept)):
                     result[key] = kept
@@ -176,7 +179,7 @@ class _Conformer:
         return result
 
     def convert_or_collect(
-        self, kind: SchemaType, value: JsonValue, path: str, known_value: JsonValue = None
+        self, kind: SchemaType, value: JsonValue, path: str, owner: str, known_value: JsonValue = None
     ) -> JsonValue:
         """Return the value; `_MISMATCH` if the value has a wrong type and mismatches are collected."""
         try:
@@ -184,6 +187,7 @@ class _Conformer:
         except TypeMismatchError as error:
             if self.mismatches is None:
                 raise
+            error.owner = owner
             self.mismatches.append(error)
             return _MISMATCH
 
@@ -199,7 +203,7 @@ class _Conformer:
             if not isinstance(value, dict):
                 raise self.mismatch_error(value, path, f"map[string]{_format_go_type(kind.element)}")
             items = {
-                key: self.convert_or_collect(kind.element, item, f"{path}.{key}")
+                key: self.convert_or_collect(kind.element, item, f"{path}.{key}", path)
                 for key, item in value.items()
                 if item is not None
             }
@@ -217,7 +221,7 @@ class _Conformer:
             return list(value)
         # A null item decodes to Go's zero value.
         items = [
-            self.convert_or_collect(element, {} if item is None else item, f"{path}[{index}]")
+            self.convert_or_collect(element, {} if item is None else item, f"{path}[{index}]", path)
             for index, item in enumerate(value)
         ]
         return [({} if element.kind == "struct" else "") if item is _MISMATCH else item for item in items]

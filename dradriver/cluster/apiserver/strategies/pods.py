@@ -8,10 +8,10 @@ from dradriver.cluster.apiserver.validation.field import (
     duplicate,
     forbidden,
     invalid,
-    not_found,
     required,
 )
 from dradriver.cluster.apiserver.validation.names import check_required_label, check_subdomain
+from dradriver.cluster.apiserver.validation.pod_claims import check_pod_claims
 from dradriver.cluster.apiserver.validation.resources import check_container_amounts
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -64,7 +64,7 @@ class PodStrategy(Strategy):
         for field in ("containers", "initContainers"):
             for index, container in enumerate(spec.get(field) or ()):
                 causes += _check_container(container, f"spec.{field}[{index}]", seen)
-        return causes + _check_claims(spec)
+        return causes + check_pod_claims(spec)
 
     def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
         """See `Strategy`."""
@@ -184,32 +184,6 @@ def _check_container(container: Object, path: str, seen: set[str]) -> Causes:
     seen.add(name)
     causes += [] if container.get("image") else [required(f"{path}.image")]
     return causes + check_container_amounts(container.get("resources") or {}, f"{path}.resources")
-
-
-def _check_claims(spec: Object) -> Causes:
-    causes: Causes = []
-    names: set[str] = set()
-    for index, claim in enumerate(spec.get("resourceClaims") or ()):
-        path, name = f"spec.resourceClaims[{index}]", claim.get("name", "")
-        causes += check_required_label(name, f"{path}.name")
-        if name in names:
-            causes.append(duplicate(f"{path}.name", name))
-        names.add(name)
-        sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(field)]
-        if len(sources) != 1:
-            one_of = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            causes.append(
-                invalid(path, claim, one_of if not sources else one_of.replace("one of", "at most one of"))
-            )
-    for field in _CONTAINERS[:2]:
-        for index, container in enumerate(spec.get(field) or ()):
-            for number, used in enumerate(dig(container, "resources", "claims") or ()):
-                if used.get("name") not in names:
-                    at = f"spec.{field}[{index}].resources.claims[{number}]"
-                    detail = "must be one of the names in pod.spec.resourceClaims"
-                    detail += "" if names else " which is empty"
-                    causes.append(not_found(at, used.get("name", ""), detail))
-    return causes
 
 
 def _check_special_claim(status: Object, spec: Object) -> Causes:

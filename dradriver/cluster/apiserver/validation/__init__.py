@@ -15,5 +15,6 @@ equal to the real server's. A client that searches for them therefore works with
 | `derived` | derived attributes |
 | `nodeselector` | node selectors |
 | `resources` | amounts in containers and quotas |
+| `pod_claims` | claims of pods |
 | `definitions` | CustomResourceDefinition |
 """

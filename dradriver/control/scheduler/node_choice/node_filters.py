@@ -8,9 +8,9 @@ pods is checked.
 
 from collections.abc import Callable, Iterable
 
-from dradriver.control.extended import is_extended
 from dradriver.model.core.node_selector import NodeSelector
 from dradriver.model.core.workload import Node, NodeTaint, Pod, PodAffinityTerm
+from dradriver.model.extended_names import is_extended
 
 __all__ = [
     "check_cordon",

@@ -10,9 +10,10 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
+from zipfile import ZipFile
 
 from tests.e2e.bed import programs
 from tests.e2e.bed.nodes import images
@@ -51,13 +52,33 @@ def archive(extra: str = "") -> Path:
         for old in folder.glob(f"{kind}_*"):
             old.unlink(missing_ok=True)
         unfinished = made.with_suffix(".new")
-        _write(unfinished, name, files)
+        contents = {target: source.read_bytes() for target, source in files.items()}
+        _write(unfinished, [f"{name}:{tag}" for tag in TAGS], contents)
         unfinished.replace(made)
     return made
 
 
-def _write(path: Path, name: str, files: Mapping[str, Path]) -> None:
-    contents = {target: source.read_bytes() for target, source in files.items()}
+def write_of_wheels(path: Path, image: str, wheels: Iterable[Path], extra: str = "") -> None:
+    """Write an OCI archive with the contents of wheels, in place of this tree's packages.
+
+    Args:
+        path: the file.
+        image: the name of the image, with its tag.
+        wheels: the wheel of dradriver and those of drivers.
+        extra: an extra of dradriver whose dependencies the image contains too.
+    """
+    base = [*_standard_library(), *_dependencies(extra)]
+    programs_and_libraries = [Path(sys.executable), *(source for _, source in base if ".so" in source.name)]
+    base += [_program(), *_shared_libraries(programs_and_libraries)]
+    contents = {target: source.read_bytes() for target, source in base if "/dradriver" not in target}
+    for wheel in wheels:
+        with ZipFile(wheel) as archive:
+            contents |= {f"{_SITE_PACKAGES}/{name}": archive.read(name) for name in archive.namelist()}
+    _write(path, [image], contents)
+
+
+def _write(path: Path, names: Iterable[str], files: Mapping[str, bytes]) -> None:
+    contents = dict(files)
     command = f"#!/{_PYTHON}/bin/python3\nfrom dradriver.cli import main\nmain()\n"
     contents[f"{_PYTHON}/bin/dradriver"] = command.encode()
     config = {
@@ -67,16 +88,20 @@ def _write(path: Path, name: str, files: Mapping[str, Path]) -> None:
             f"PYTHONPATH=/{_SITE_PACKAGES}",  # Debian's Python searches dist-packages
         ],
     }  # fmt: skip
-    images.write_image(path, [images.layer(contents)], {f"{name}:{tag}": config for tag in TAGS})
+    images.write_image(path, [images.layer(contents)], dict.fromkeys(names, config))
 
 
 def _files(extra: str) -> Iterator[tuple[str, Path]]:
     """Yield paths in the image and their source files."""
-    yield f"{_PYTHON}/bin/python3", Path(sys.executable).resolve()
+    yield _program()
     found = [*_standard_library(), *_dependencies(extra), *_project()]
     yield from found
     programs_and_libraries = [Path(sys.executable), *(source for _, source in found if ".so" in source.name)]
     yield from _shared_libraries(programs_and_libraries)
+
+
+def _program() -> tuple[str, Path]:
+    return f"{_PYTHON}/bin/python3", Path(sys.executable).resolve()
 
 
 def _standard_library() -> Iterator[tuple[str, Path]]:

@@ -48,7 +48,7 @@ def test_slices_of_one_pool_may_differ_in_per_device_node_selection() -> None:
     assert "used twice" in (pool(by_device, slice_("b", "x", count=2)).problem or "")
 
 
-def test_compatibility_groups_make_a_pool_incomplete_when_their_gate_is_off() -> None:
+def test_compatibility_groups_make_a_pool_unusable_when_their_gate_is_off() -> None:
     consumed = {"counterSet": "s", "counters": {"c": {"value": "1"}}, "compatibilityGroups": ["mig"]}
     counters = slice_("a", count=2, sharedCounters=[{"name": "s", "counters": {"c": {"value": "1"}}}])
     found = pool(counters, slice_("b", {"name": "x", "consumesCounters": [consumed]}, count=2))

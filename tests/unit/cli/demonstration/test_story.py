@@ -13,7 +13,7 @@ from dradriver.cli.demonstration.processes import driver_processes_of
 from dradriver.cli.demonstration.shows import SHOWS
 from dradriver.cli.demonstration.story import Story
 from dradriver.cli.embedded_cluster import simulation_folder
-from dradriver.cli.supervisor import DriverProcess, Supervisor
+from dradriver.cli.supervision import DriverProcess, Supervisor
 from dradriver.cluster import EmbeddedCluster
 from dradriver.errors import DraError
 from dradriver.kube import Client, Listing, WatchEvent
@@ -90,7 +90,7 @@ async def run_and_check(cluster: EmbeddedCluster, entry: str) -> tuple[list[str]
         for path in re.findall(r"CDI spec (/\S+\.json)", text):
             assert Path(path).exists(), text
 
-    async with Supervisor(processes, pytest.fail):
+    async with Supervisor(processes, lambda message: pytest.fail(str(message))):
         await run_story(
             Story(client, show, [each for each in processes if each.node], report, simulation_folder(cluster))
         )

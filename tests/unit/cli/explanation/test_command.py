@@ -374,6 +374,7 @@ def test_a_remark_reports_that_the_gate_for_extended_resources_is_off(dradriver:
     assert lines[1:] == [
         f"{GPU}: 1: no node has it, and no class serves it",
         "DRAExtendedResource is off: device classes serve no extended resource",
+        "hint: if DRAExtendedResource is on in the cluster, add --feature-gates DRAExtendedResource=true",
         f"node-1: Insufficient {GPU}",
     ]
 

@@ -54,17 +54,17 @@ def test_a_table_of_structured_and_classic_claims(dradriver: Command) -> None:
     )
     assert result.stdout.splitlines() == [
         "NAMESPACE  NAME        STATE               AGE  NODES   DEVICES                       RESERVED FOR  "
-        "MODE                  CONTROLLER          WHY",
+        "MODE                  CONTROLLER          WAITING  WHY",
         "default    structured  pending             -    -       -                             -             "
-        "-                     -                   no pod uses it",
+        "-                     -                   -        no pod uses it",
         "default    delayed     pending             -    -       -                             -             "
-        f"WaitForFirstConsumer  {CONTROLLER}  no pod uses it",
+        f"WaitForFirstConsumer  {CONTROLLER}  -        no pod uses it",
         "default    immediate   pending             -    -       -                             -             "
-        f"Immediate             {CONTROLLER}  controller {CONTROLLER} allocates it without a pod",
+        f"Immediate             {CONTROLLER}  -        controller {CONTROLLER} allocates it without a pod",
         "default    begun       allocating          -    -       -                             -             "
-        f"WaitForFirstConsumer  {CONTROLLER}  no pod uses it",
+        f"WaitForFirstConsumer  {CONTROLLER}  -        no pod uses it",
         "default    allocated   allocated,reserved  -    node-1  gpu.example.com/node-1/gpu-0  pods/pod-1    "
-        f"WaitForFirstConsumer  {CONTROLLER}  -",
+        f"WaitForFirstConsumer  {CONTROLLER}  -        -",
     ]
 
 

@@ -206,9 +206,10 @@ async def test_claims_and_pods_have_the_message_of_the_scheduler(get: Get, clien
     await client.patch(PODS, "pod-2", "default", status, PatchKind.MERGE, into=dict, subresource="status")
     assert message in (await get("pods")).stdout
     claims = await get("claims")
-    assert " ".join(row(claims, "waits")[9:]) == message
-    assert " ".join(row(claims, "unused")[9:]) == "no pod uses it"
-    assert row(claims, "mine")[7:] == ["-", "-", "-"]
+    assert row(claims, "waits")[9] == "pods/pod-2"
+    assert " ".join(row(claims, "waits")[10:]) == message
+    assert " ".join(row(claims, "unused")[10:]) == "no pod uses it"
+    assert row(claims, "mine")[7:] == ["-", "-", "pods/pod-1", "-"]
 
 
 @pytest.mark.parametrize(
@@ -248,3 +249,16 @@ async def test_partitions_of_a_cluster_are_drawn(get: Get, client: Client) -> No
     result = await get("partitions")
     assert result.exit_code == 0, result.output
     assert "2 of 2 devices still fit: part-0, part-1" in result.stdout
+
+
+async def test_devices_have_the_health_that_the_kubelet_reports(get: Get, client: Client) -> None:
+    await populate(client)
+    resources = [{"resourceID": "driver.example.com/node-1/gpu-0", "health": "Unhealthy"}]
+    entry = {"name": "claim:claim-0", "resources": resources}
+    status = {"containerStatuses": [{"name": "c", "allocatedResourcesStatus": [entry]}]}
+    await client.patch(
+        PODS, "pod-1", "default", {"status": status}, PatchKind.MERGE, into=dict, subresource="status"
+    )
+    items = json.loads((await get("devices", "--pool", "node-1", "-o", "json")).stdout)["items"]
+    assert [(item["name"], item["health"]) for item in items] == [("gpu-0", "unhealthy"), ("gpu-1", "")]
+    assert row(await get("devices", "node-1/gpu-0"), "gpu-0")[5] == "unhealthy"

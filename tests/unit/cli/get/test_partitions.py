@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 
+import pytest
 from click.testing import Result
 from msgspec.structs import replace
 
@@ -111,3 +112,31 @@ def test_pools_without_counters_are_reported(dradriver: Command) -> None:
     result = dradriver("get", "partitions", "-f", "-", stdin=listed(slice_(Device("gpu-0"))))
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("No counter sets")
+
+
+@pytest.mark.parametrize(("form", "begin"), [("svg", "<svg "), ("html", "<!DOCTYPE html>")])
+def test_drawings_are_files_with_the_devices_in_use_and_the_taints_of_rules(
+    dradriver: Command, form: str, begin: str
+) -> None:
+    drain = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "drain"},
+        "spec": {"deviceSelector": {"device": "gpu-1"}, "taint": {"key": "repair", "effect": "NoSchedule"}},
+    }
+    objects = listed(*a100(gpus=2), holding("train", "gpu-0-mig-3g-20gb-0", pod="train-0"), drain)
+    result = dradriver("get", "partitions", "-f", "-", "-o", form, stdin=objects)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(begin)
+    for part in ("gpu-0-mig-3g-20gb-0", "default/train-0", "repair:NoSchedule"):
+        assert part in result.stdout
+
+
+def test_a_drawing_of_a_node_has_only_its_devices(dradriver: Command) -> None:
+    objects = listed(*a100("node-1"), *a100("node-2"))
+    drawn = dradriver("get", "partitions", "-f", "-", "-o", "svg", "--node", "node-2", stdin=objects).stdout
+    assert "node node-2" in drawn
+    assert "node-1" not in drawn
+    missing = dradriver("get", "partitions", "-f", "-", "-o", "svg", "--node", "node-3", stdin=objects)
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert "there is no node node-3" in missing.stderr

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import Result
 from msgspec.structs import replace
 
 from dradriver.allocator import Features
-from dradriver.cli.attempt import AttemptSettings
+from dradriver.cli.attempt import AttemptSettings, gate_hints
 from dradriver.cluster.apiserver.kinds.gates import DEFAULTS, FeatureGates
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.core.workload import (
@@ -331,6 +332,13 @@ def test_the_result_is_undecided_when_the_budget_is_spent(dradriver: Command) ->
     assert report["undecided"] == ["pod-1"]
 
 
+def test_without_slices_the_hint_is_the_command_that_writes_them(dradriver: Command) -> None:
+    (hint,) = simulate(dradriver, CLASS, *pairs(1))["hints"]
+    assert "no ResourceSlice" in hint
+    assert "kubectl get resourceslices -o yaml > slices.yaml" in hint
+    assert simulate(dradriver, POOL, CLASS, *pairs(3))["hints"] == []
+
+
 def test_the_table_has_lines_and_a_drawing(dradriver: Command) -> None:
     profile = "device.attributes['gpu.nvidia.com'].profile == '4g.20gb'"
     objects = listed(*a100(), MIG, claim(device_request("gpu.nvidia.com", profile)), pod("claim-1"))
@@ -411,3 +419,41 @@ def test_an_object_without_a_name_is_rejected(dradriver: Command, given: Any) ->
 def test_a_missing_file_is_one_line(dradriver: Command) -> None:
     result = dradriver("simulate", "-f", "/no/such/file")
     assert (result.exit_code, result.stderr) == (1, "Error: /no/such/file: No such file or directory\n")
+
+
+def test_the_option_that_is_missing_is_named_once(dradriver: Command) -> None:
+    """A hint follows the pods, because the reasons of many pods have one cause."""
+    file = str(Path(__file__).parents[4] / "examples/keps/5963-foo-bar-baz.yaml")
+    result = dradriver("simulate", "-f", file)
+    lines = result.stdout.splitlines()
+    assert "incomplete" not in result.stdout
+    assert "is unusable: devices have compatibility groups" in lines[1]
+    option = "--feature-gates DRADeviceCompatibilityGroups=true"
+    assert [line for line in lines if option in line] == lines[-1:]
+    assert lines[-1] == f"hint: if DRADeviceCompatibilityGroups is on in the cluster, add {option}"
+    with_option = dradriver("simulate", "-f", file, *option.split())
+    assert "hint" not in with_option.stdout
+    assert "pod pod-a: node node-1" in with_option.stdout
+
+
+def test_several_gates_are_one_option(dradriver: Command) -> None:
+    pool = slice_(replace(device("gpu-0"), binding_conditions=["ready"], binding_failure_conditions=["failed"]))
+    gates = "DRADeviceBindingConditions=false,DRADeviceCompatibilityGroups=false"
+    report = simulate(dradriver, pool, CLASS, *pairs(1), options=["--feature-gates", gates])
+    assert report["hints"] == [
+        "if DRADeviceBindingConditions is on in the cluster, add "
+        "--feature-gates DRADeviceBindingConditions=true"
+    ]
+    assert list(gate_hints(["B", "A", "B"])) == [
+        "if A and B are on in the cluster, add --feature-gates A=true,B=true"
+    ]
+
+
+def test_html_draws_the_devices_before_and_after_and_lists_the_results(dradriver: Command) -> None:
+    path = Path(__file__).parents[4] / "examples/keps/4815-gpu-partitions.yaml"
+    result = dradriver("simulate", "-o", "html", "-f", str(path))
+    assert result.exit_code == 1
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert result.stdout.count("<article>") == 2
+    for part in ("pod whole", "unschedulable", "40Gi of 40Gi", "default/partition-0-gpu"):
+        assert part in result.stdout

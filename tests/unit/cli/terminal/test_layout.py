@@ -61,3 +61,13 @@ def test_columns_that_do_not_fit_are_below_their_row() -> None:
 @pytest.mark.parametrize("width", [80, 100, 140, 1_000_000])
 def test_a_table_that_fits_has_one_line_for_each_row(width: int) -> None:
     assert len(list(table_lines(COLUMNS, [["a", "b", "c", "d"], ["e", "f", "g", "-"]], width))) == 3
+
+
+def test_columns_are_aligned_after_characters_that_need_two_columns() -> None:
+    lines = list(table_lines(("label", "node"), [("\u5e74\u5e74", "a"), ("abcdef", "b")], 80))
+    assert lines == ["LABEL   NODE", "\u5e74\u5e74    a", "abcdef  b"]
+
+
+def test_control_characters_are_shown_and_not_sent_to_the_terminal() -> None:
+    _, line = table_lines(("label", "node"), [("a\x1b[31m\tb\nc", "\x9b2J")], 80)
+    assert line == "a^[[31m^Ib c  ^[2J"

@@ -1,7 +1,7 @@
 """All tables of the command line at 80, 100 and 140 columns: no name is broken."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,9 +19,9 @@ from dradriver.cli.get.pods import COLUMNS as POD_COLUMNS
 from dradriver.cli.get.pods import _row as pod_row
 from dradriver.cli.get.pools import COLUMNS as POOL_COLUMNS
 from dradriver.cli.get.pools import pool_rows
-from dradriver.cli.get.show import show_rows
 from dradriver.cli.get.slices import COLUMNS as SLICE_COLUMNS
 from dradriver.cli.get.slices import _row as slice_row
+from dradriver.cli.listing import document_row
 from dradriver.cli.terminal import output
 from dradriver.cli.terminal.layout import table_lines
 from dradriver.model.encoding.codec import from_builtins
@@ -52,6 +52,11 @@ def holds(text: str, width: int, names: list[str]) -> None:
     assert [line for line in wide if " " in line.strip().partition(": ")[2]] == []
 
 
+def show_rows(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    cells = [document_row("", (), columns, row).cells for row in rows]
+    output.table(columns, [[row[column] for column in columns] for row in cells], empty="")
+
+
 def typed() -> list[ResourceSlice]:
     return [from_builtins(ResourceSlice, each) for each in a100()]
 
@@ -62,18 +67,18 @@ def test_devices(capsys: pytest.CaptureFixture[str], width: int) -> None:
     held = allocated(claim(name=CLAIM), first, driver=GPU_DRIVER)
     rows = list(device_rows(slices, [held]))
     for columns in (DEVICE_COLUMNS, WIDE):
-        show_rows("DeviceList", columns, rows, "table", empty="")
+        show_rows(columns, rows)
         text = capsys.readouterr().out
         holds(text, width, [*(str(row["name"]) for row in rows), f"default/{CLAIM}", GPU_DRIVER])
         assert ("profile=" in text) == (columns == WIDE)
-    show_rows("DeviceList", DEVICE_COLUMNS, rows, "table", empty="")
+    show_rows(DEVICE_COLUMNS, rows)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= len(rows) + 3  # one line a device, but for the claim that is not short
 
 
 def test_pools(capsys: pytest.CaptureFixture[str], width: int) -> None:
     rows = list(pool_rows(typed()[:1], []))
-    show_rows("PoolList", POOL_COLUMNS, rows, "table", empty="")
+    show_rows(POOL_COLUMNS, rows)
     holds(capsys.readouterr().out, width, [GPU_DRIVER, "node-1", "incomplete"])
 
 

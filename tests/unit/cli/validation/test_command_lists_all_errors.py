@@ -159,3 +159,15 @@ def test_valid_fields_beside_a_wrong_type_are_not_reported(dradriver: Command, t
         "spec.devices[0].attributes.watts.int",
         "spec.devices[0].capacity.light.value",
     ]
+
+
+def test_a_limit_with_a_wrong_amount_is_not_reported_as_missing(dradriver: Command, tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: led}\nspec:\n  containers:\n"
+        "  - name: c\n    image: i\n    resources:\n"
+        "      {limits: {led.example.com/x: two}, requests: {led.example.com/x: 1}}\n"
+    )
+    findings = json.loads(dradriver("validate", "-f", str(path), "-o", "json").stdout)["findings"]
+    (found,) = [each["problem"]["path"] for each in findings]
+    assert found == "spec.containers[0].resources.limits.led.example.com/x"

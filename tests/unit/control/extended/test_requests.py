@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.extended import ClassesByResource, is_extended, requested_amounts
+from dradriver.control.extended import ClassesByResource, requested_amounts
 from dradriver.control.extended.requests import Requests, build_requests
 from dradriver.model.core.workload import Container, Pod
+from dradriver.model.extended_names import is_extended
 from dradriver.model.quantity import Quantity
 from tests.unit.control.extended_pods import GPU, IMPLICIT, NIC, container, gpu_class, pod
 from tests.unit.control.world import NOW

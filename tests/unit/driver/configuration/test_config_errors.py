@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from enum import Enum
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import dradriver as dra
 from dradriver.driver.configuration.config import decode_config
+from dradriver.driver.configuration.config_errors import find_errors
 from dradriver.errors import Problem
 from tests.nesting import LEVELS, TOO_DEEP
 
@@ -30,6 +32,11 @@ class Route(msgspec.Struct):
     def __post_init__(self) -> None:
         if self.metric < 0:
             raise ValueError("metric must not be negative")
+
+
+class Speed(Enum):
+    SLOW = 10
+    FAST = 100
 
 
 class NetConfig(dra.Config):
@@ -60,8 +67,12 @@ def test_wrong_types_and_unknown_fields_are_reported_together() -> None:
     assert find_problems(mtu="big", mode="l3", mut=1) == [
         "mut: NetConfig has no such field",
         "mtu: Expected `int`, got `str`",
-        "mode: Invalid enum value 'l3'",
+        "mode: Invalid enum value 'l3' (allowed: bridge, l2)",
     ]
+
+
+def test_the_allowed_values_of_an_enum_are_named() -> None:
+    assert [str(problem) for problem in find_errors(Speed, 25)] == ["Invalid enum value 25 (allowed: 10, 100)"]
 
 
 def test_each_item_of_a_list_and_each_value_of_a_map_is_checked() -> None:

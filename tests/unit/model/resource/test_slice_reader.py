@@ -1,16 +1,18 @@
 """`SliceReader` reads what `decode` reads, and keeps equal parts once."""
 
 import json
+from typing import Any
 
 import pytest
 
 from dradriver.errors import InvalidObjectError
 from dradriver.model.encoding.codec import decode
+from dradriver.model.resource import slice_reader
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.slice_reader import SliceReader, _RawDevice, _RawSlice, _RawSpec
 from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 
-DEVICE = {
+DEVICE: dict[str, Any] = {
     "name": "gpu-0",
     "attributes": {"uuid": {"string": "a"}, "slots": {"int": 3}, "list": {"strings": ["a", "b"]}},
     "capacity": {"memory": {"value": "40Gi"}},
@@ -57,8 +59,30 @@ def test_equal_parts_are_one_object() -> None:
     first, second = (reader.read(text(devices=[DEVICE])).spec.devices[0] for _ in range(2))
     assert first is not second
     assert first.consumes_counters[0] is second.consumes_counters[0]
-    assert first.attributes["uuid"] is second.attributes["uuid"]
-    assert first.capacity["memory"] is second.capacity["memory"]
+    assert first.attributes is second.attributes
+    assert first.capacity is second.capacity
+
+
+def test_a_device_with_a_unique_attribute_shares_the_others() -> None:
+    reader = SliceReader()
+    unique = {**DEVICE, "attributes": {**DEVICE["attributes"], "uuid": {"string": "b"}}}
+    first, second = (reader.read(text(devices=[each])).spec.devices[0] for each in (DEVICE, unique))
+    assert first.attributes["slots"] is second.attributes["slots"]
+    assert second.attributes["uuid"].value == "b"
+
+
+def test_parts_that_are_not_read_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_reader, "_MAX_PARTS", 2)
+    reader = SliceReader()
+
+    def read(name: str) -> str:
+        return reader.read(text(devices=[DEVICE, {"name": name}])).spec.devices[0].name
+
+    often = read("gpu-1")
+    rare = reader.read(text(devices=[{"name": "rare"}])).spec.devices[0].name
+    names = [read(f"gpu-{number}") for number in range(2, 9)]
+    assert all(name is often for name in names)
+    assert reader.read(text(devices=[{"name": "rare"}])).spec.devices[0].name is not rare
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Build and check what a release publishes: docs/release.md."""

@@ -1,0 +1,1 @@
+"""The documentation site: what MkDocs needs besides the pages in `docs`. `make docs` builds it."""
