@@ -31,7 +31,7 @@ _OFFLINE: Final = {
 BUSYBOX: Final = "docker.io/library/busybox:1.36"
 _POD: Final = "run-image"
 _CHOSEN: Final = {"nodeSelector": {"kubernetes.io/hostname": NODES[0]}}
-"""The node that has the images; other tests may have started more nodes."""
+"""The node that has the images."""
 SCHEDULER: Final = "registry.example.com/kube-scheduler"
 
 
@@ -120,6 +120,20 @@ def _run(reader: Reader, command: str) -> str:
 
 
 @contextmanager
+def _only_schedulable(cluster: Cluster, name: str) -> Iterator[None]:
+    """Cordon the nodes that other tests have started: they have neither the images nor the driver."""
+    found = cluster.kubectl("get", "nodes", "--output=name").split()
+    others = [each for each in found if each != f"node/{name}"]
+    if others:
+        cluster.kubectl("cordon", *others)
+    try:
+        yield
+    finally:
+        if others:
+            cluster.kubectl("uncordon", *others)
+
+
+@contextmanager
 def opened_bed_reader(cluster: Cluster) -> Iterator[Reader]:
     """Yield a reader in a new folder, with kubectl and helm for the cluster."""
     node = cluster.node()
@@ -128,6 +142,7 @@ def opened_bed_reader(cluster: Cluster) -> Iterator[Reader]:
     variables = {**_OFFLINE, "PATH": f"{programs}:{os.environ['PATH']}"}
     handlers = _BedCommands(cluster).handlers
     with (
+        _only_schedulable(cluster, NODES[0]),
         opened_folder() as folder,
         Reader(folder, handlers, up_options="--runtime process", variables=variables) as reader,
     ):

@@ -21,6 +21,7 @@ def test_a_reader_gets_from_an_empty_folder_to_a_disk_on_a_node(real_cluster: Cl
             for name in ("6-image.md", "7-helm.md"):
                 reader.read(PAGES[name], name=name)
         finally:
-            helm.uninstall("ramdisk")
+            # Without the driver, no pod with a device ends.
             real_cluster.kubectl("delete", "pod", "df", "few-files", "--ignore-not-found")
+            helm.uninstall("ramdisk")
             real_cluster.kubectl("delete", "namespace", helm.namespace, "--ignore-not-found")
