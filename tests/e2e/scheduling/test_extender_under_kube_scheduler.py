@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -53,7 +53,9 @@ def bed() -> Iterator[ApiServerBed]:
 class Plane(ScheduledCluster):
     """The cluster of the tests."""
 
-    async def create_pod(self, name: str, *claims: str, priority_class: str = "", **requests: str) -> None:
+    async def create_pod(
+        self, name: str, *claims: str, priority_class: str = "", gates: Sequence[str] = (), **requests: str
+    ) -> None:
         """Create a pod of the profile with existing claims and with extended resources (`__` stands for /)."""
         pod = builders.pod(*claims, name=name)
         body: dict[str, Any] = {
@@ -61,6 +63,7 @@ class Plane(ScheduledCluster):
             "spec": {
                 "schedulerName": PROFILE,
                 "priorityClassName": priority_class,
+                "schedulingGates": [{"name": each} for each in gates],
                 "containers": [
                     {
                         "name": "main",
@@ -80,12 +83,22 @@ class Plane(ScheduledCluster):
         await self.client.create(PODS, body, "default", into=dict)
 
     async def pod_with_claim(
-        self, name: str, count: int = 1, priority_class: str = "", **requests: str
+        self, name: str, count: int = 1, priority_class: str = "", gates: Sequence[str] = (), **requests: str
     ) -> None:
         """Create a pod, and a claim of the same name."""
         claim = builders.claim(builders.device_request(count=count), name=name)
         await self.client.create(CLAIMS, claim, "default", into=dict)
-        await self.create_pod(name, name, priority_class=priority_class, **requests)
+        await self.create_pod(name, name, priority_class=priority_class, gates=gates, **requests)
+
+    async def remove_gates(self, name: str) -> None:
+        """Let a pod be scheduled."""
+        body = {"spec": {"schedulingGates": None}}
+        await self.client.patch(PODS, name, "default", body, PatchKind.MERGE, into=dict)
+
+    async def end_pod(self, name: str) -> None:
+        """Set the phase of a pod whose containers have ended."""
+        body = {"status": {"phase": "Succeeded"}}
+        await self.client.patch(PODS, name, "default", body, PatchKind.MERGE, into=dict, subresource="status")
 
     async def slice_of(self, node: str, *devices: Device) -> None:
         """Publish devices on a node."""
@@ -216,6 +229,24 @@ async def test_a_device_that_fails_is_released_and_the_pod_is_tried_again(plane:
             await asyncio.sleep(0.1)
     await plane.set_condition(claim, READY)
     await plane.bound("waits", seconds=30)
+
+
+async def test_groups_whose_gates_are_removed_together_are_not_starved_by_other_pods(plane: Plane) -> None:
+    # Kueue removes the gates of all pods of a group when the pods of an earlier group have ended. At that time,
+    # the claims of the earlier group still have their devices, and a pod without gates waits for one, too.
+    for node in ("node-1", "node-2"):
+        await plane.slice_of(node, builders.device("device-0"), builders.device("device-1"))
+    groups = [[f"group-{group}-{number}" for number in range(3)] for group in range(3)]
+    for name in (name for group in groups for name in group):
+        await plane.pod_with_claim(name, gates=["kueue.x-k8s.io/admission"])
+    previous: list[str] = []
+    for number, group in enumerate(groups):
+        await plane.pod_with_claim(f"single-{number}")
+        await asyncio.gather(*map(plane.end_pod, previous), *map(plane.remove_gates, group))
+        previous = [*group, f"single-{number}"]
+        await plane.bound(*previous, seconds=60)
+        claims = [await plane.claim(name) for name in previous]
+        assert len({result.id for claim in claims for result in claim.results}) == 4
 
 
 async def test_device_plugins_and_devices_serve_one_extended_resource(plane: Plane) -> None:
