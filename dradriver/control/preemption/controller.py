@@ -114,8 +114,9 @@ class PreemptionController(LoopController[str]):
         step = preemption_step(pod, preemption, find_pod, self._cancel)
         if step.next is not NextAction.DONE:
             return step
-        victims = (_find_unfinished(victim, find_pod) for victim in preemption.victims)
-        if any(victim is not None and victim.spec.node_name for victim in victims):
+        unfinished = (_find_unfinished(victim, find_pod) for victim in preemption.victims)
+        if leaving := tuple(victim for victim in unfinished if victim is not None and victim.spec.node_name):
+            self._begun[key] = uid, Preemption(preemption.node, leaving)
             return Step(NextAction.WAIT)  # the nomination may still be cleared
         del self._begun[key]
         self._nominate(pod, "")  # the nomination is written

@@ -168,6 +168,19 @@ async def test_the_nomination_is_written_again_after_the_last_eviction_until_the
     assert (await controller.decide(pod.ref)).action is None
 
 
+async def test_a_victim_that_gave_up_its_plan_is_spared_when_it_is_bound_later() -> None:
+    pod = builders.pod(name="high")
+    bound, waiting = builders.pod(name="bound", node_name="node-1"), builders.pod(name="waiting")
+    controller, caches, _ = controller_of(pod, bound, waiting)
+    write(caches, pod, 4, "node-1")
+    write(caches, replace(bound, metadata=replace(bound.metadata, deletion_timestamp=NOW)), 5)
+    controller.begin(pod, Preemption("node-1", (bound, waiting)))
+    assert (await controller.decide(pod.ref)).next is NextAction.WAIT
+    write(caches, replace(waiting, spec=replace(waiting.spec, node_name="node-2")), 6)
+    step = await controller.decide(pod.ref)
+    assert (step.next, step.action) == (NextAction.WAIT, None)
+
+
 async def test_a_pod_that_waits_on_another_node_drops_the_evictions_on_the_first_node() -> None:
     pod, victim = builders.pod(name="high"), builders.pod(name="low", node_name="node-1")
     controller, caches, nominations = controller_of(pod, victim)
