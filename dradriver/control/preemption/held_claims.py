@@ -90,7 +90,7 @@ def _is_awaited(cluster: ClusterState, claim: ResourceClaim, below: int) -> bool
 
     If the claim were released, this pod would allocate it again.
     """
-    users = [cluster.find_pod(ref) for ref in cluster.users_of(claim.ref) if not cluster.node_of(ref)]
+    users = (cluster.find_pod(ref) for ref in cluster.users_of(claim.ref) if not cluster.node_of(ref))
     return any(pod is not None and pod.priority >= below for pod in users)
 
 
