@@ -1,9 +1,9 @@
 """Carry out preemptions: nominate the pod, and remove its victims one after the other.
 
 The pod is nominated first, so that no pod of lower priority takes the devices of a victim that has left.
-kube-scheduler may clear the nomination while none of the victims is being deleted, so the nomination is written
-again if it is missing after an eviction. A victim that is not bound yet is not deleted: its plan is given up,
-as kube-scheduler does with waiting pods.
+kube-scheduler writes the result of an attempt asynchronously, so it may clear the nomination late, even after
+the last eviction. Until the victims have left, a nomination that is missing is written again. A victim that is
+not bound yet is not deleted: its plan is given up, as kube-scheduler does with waiting pods.
 
 The preemptions are in memory only. If the process dies, the pod's next attempt decides again: pods that are
 being deleted already count as leaving, so no pod is evicted in their place.
@@ -44,8 +44,8 @@ def preemption_step(
         return Step(NextAction.CONTINUE, Nominate(pod, preemption.node))
     next_action = NextAction.DONE
     for victim in preemption.victims:
-        current = find_pod(victim.ref)
-        if current is None or current.metadata.uid != victim.metadata.uid or _is_leaving(current):
+        current = _find_unfinished(victim, find_pod)
+        if current is None or current.metadata.deletion_timestamp is not None:
             continue
         if not current.spec.node_name:
             if not cancel(victim.ref, f"preempted by pod {pod.ref} on node {preemption.node}"):
@@ -82,6 +82,7 @@ class PreemptionController(LoopController[str]):
         self._begun: dict[str, tuple[str, Preemption]] = {}
         queue = WorkQueue[str](0.02, 10.0)
         self._loop = Loop("preemption", self, executor.execute, workers=_WORKERS, queue=queue)
+        caches.pods.subscribe(self._pod_changed)
 
     def begin(self, pod: Pod, preemption: Preemption | None) -> None:
         """Carry out the result of a pod's latest attempt.
@@ -89,32 +90,51 @@ class PreemptionController(LoopController[str]):
         Args:
             pod: the pod.
             preemption: the node and the victims. None: evictions that are still to be written are dropped. If
-                there are no victims, earlier evictions continue.
+                there are no victims, earlier evictions from this node continue.
         """
         self._nominate(pod, preemption.node if preemption is not None else "")
         if preemption is None:
             self._begun.pop(pod.ref, None)
-        elif preemption.victims or pod.ref not in self._begun:
+        elif preemption.victims or self.nominated_node(pod) != preemption.node:
             self._begun[pod.ref] = pod.metadata.uid, preemption
             self._loop.queue.add(pod.ref)
+
+    def nominated_node(self, pod: Pod) -> str:
+        """Return the node for which a pod is nominated by its preemption; empty if it has none."""
+        uid, preemption = self._begun.get(pod.ref, ("", None))
+        return preemption.node if preemption is not None and uid == pod.metadata.uid else ""
 
     async def decide(self, key: str) -> Step:
         """Return the next write of a pod's preemption."""
         uid, preemption = self._begun.get(key, ("", None))
-        pod = self._caches.pods.items.get(key)
+        pod, find_pod = self._caches.pods.items.get(key), self._caches.pods.items.get
         if preemption is None or pod is None or pod.metadata.uid != uid or not _is_waiting(pod):
             self._begun.pop(key, None)
             return Step(NextAction.DONE)
-        step = preemption_step(pod, preemption, self._caches.pods.items.get, self._cancel)
-        if step.next is NextAction.DONE:
-            del self._begun[key]
-            self._nominate(pod, "")  # the nomination is written
+        step = preemption_step(pod, preemption, find_pod, self._cancel)
+        if step.next is not NextAction.DONE:
+            return step
+        unfinished = (_find_unfinished(victim, find_pod) for victim in preemption.victims)
+        if leaving := tuple(victim for victim in unfinished if victim is not None and victim.spec.node_name):
+            self._begun[key] = uid, Preemption(preemption.node, leaving)
+            return Step(NextAction.WAIT)  # the nomination may still be cleared
+        del self._begun[key]
+        self._nominate(pod, "")  # the nomination is written
         return step
+
+    def _pod_changed(self, _kind: object, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is not None and pod.ref in self._begun:
+            self._loop.queue.add(pod.ref)
 
 
 def _is_waiting(pod: Pod) -> bool:
-    return not pod.spec.node_name and not _is_leaving(pod)
+    return not pod.spec.node_name and not pod.finished and pod.metadata.deletion_timestamp is None
 
 
-def _is_leaving(pod: Pod) -> bool:
-    return pod.finished or pod.metadata.deletion_timestamp is not None
+def _find_unfinished(victim: Pod, find_pod: Callable[[str], Pod | None]) -> Pod | None:
+    """Return the current version of a victim; None if it has ended, or another pod has its name."""
+    current = find_pod(victim.ref)
+    if current is None or current.metadata.uid != victim.metadata.uid or current.finished:
+        return None
+    return current

@@ -76,7 +76,7 @@ def _place_claims(cycle: Cycle, pod: Pod, node: str) -> list[ResourceClaim]:
     try:
         own.claims = claims_of(pod, cluster.claims)
         find_leftover(own)
-        choice = _try_without(search, cluster, node, find_leaving_claims(cluster, node))
+        choice = _try_without(search, cluster, node, find_leaving_claims(cluster, node, pod.priority))
         if choice is None and pod.spec.preemption_policy != "Never":
             # Its victims are not being deleted yet.
             choice = _try_without(search, cluster, node, _find_victims_claims(search, cluster, pod, node))

@@ -109,7 +109,7 @@ def _violates(pod: Pod, budgets: Sequence[PodDisruptionBudget], allowed: dict[st
             continue
         allowed[budget.ref] -= 1
         if allowed[budget.ref] < 0:
-            return True
+            return True  # the budgets after it are not counted, as in kube-scheduler
     return False
 
 

@@ -126,8 +126,8 @@ class ClusterState:
         """Return the node on which a pod (`namespace/name`) runs, or will run; empty if it has none."""
         return self._node_of_pod.get(ref, "")
 
-    def users_on_nodes(self, claim: str) -> Collection[str]:
-        """Return the pods (`namespace/name`) with a node whose specs name a claim (`namespace/name`)."""
+    def users_of(self, claim: str) -> Collection[str]:
+        """Return the unfinished pods (`namespace/name`) whose specs name a claim (`namespace/name`)."""
         return self._users.get(claim, ())
 
     def pods_on(self, node: str) -> Collection[Pod]:
@@ -164,6 +164,8 @@ class ClusterState:
         before, before_node = self._take_pod(ref)
         if node and (before_node != node or before is None or _may_be_victim(before) != _may_be_victim(pod)):
             self._note_user(pod)
+        for claim in used_names(pod):
+            self._users.setdefault(claim, {})[ref] = None
         if not node:
             self._pending[ref] = pod
             if pod.status.nominated_node_name:
@@ -174,8 +176,6 @@ class ClusterState:
         self._priorities[pod.priority] += 1
         self.requested.add(pod, node)
         self._count_pods(node)
-        for claim in used_names(pod):
-            self._users.setdefault(claim, {})[ref] = None
 
     def remove_pod(self, ref: str) -> None:
         """Remove a pod (`namespace/name`); a no-op if it is unknown."""
@@ -186,11 +186,18 @@ class ClusterState:
     def _take_pod(self, ref: str) -> tuple[Pod | None, str]:
         """Remove and return a pod, and its node; None if it is unknown."""
         self._nominated.pop(ref, None)
-        node = self._node_of_pod.pop(ref, None)
-        if node is None:
-            return self._pending.pop(ref, None), ""
+        pod, node = self.find_pod(ref), self._node_of_pod.pop(ref, "")
+        if pod is None:
+            return None, ""
+        for claim in used_names(pod):
+            users = self._users[claim]
+            del users[ref]
+            if not users:
+                del self._users[claim]
+        if not node:
+            return self._pending.pop(ref), ""
         pods = self._pods_on[node]
-        pod = pods.pop(ref)
+        del pods[ref]
         if not pods:
             del self._pods_on[node]
         self._priorities[pod.priority] -= 1
@@ -198,11 +205,6 @@ class ClusterState:
             del self._priorities[pod.priority]
         self.requested.remove(pod, node)
         self._count_pods(node)
-        for claim in used_names(pod):
-            users = self._users[claim]
-            del users[ref]
-            if not users:
-                del self._users[claim]
         return pod, node
 
     def _note_user(self, pod: Pod) -> None:

@@ -108,17 +108,26 @@ class _Request:
 class PodPlanner:
     """Decides about pods in the order of the calls of `plan`."""
 
-    def __init__(self, view: ClusterView, clock: Callable[[], float], on_freed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        clock: Callable[[], float],
+        on_freed: Callable[[], None],
+        nominated_node: Callable[[Pod], str],
+    ) -> None:
         """Create a planner.
 
         Args:
             view: the cluster's state. It contains each plan before `plan` returns it.
             clock: returns the time in seconds.
             on_freed: called after the plan of a cancelled call was dropped.
+            nominated_node: returns the node for which a pod is nominated by a preemption that is carried out
+                now; empty if it has none.
         """
         self._view = view
         self._clock = clock
         self._on_freed = on_freed
+        self._nominated_node = nominated_node
         self._turn = asyncio.Lock()
         self._waiting: list[_Request] = []
         self._short_batches = 0
@@ -189,12 +198,12 @@ class PodPlanner:
             self._waiting = [each for each in self._waiting if not each.is_done]
 
     def _drop(self, request: _Request) -> None:
-        """Drop the plan that was made for a cancelled call."""
+        """Drop the plan, or the nomination, that was made for a cancelled call."""
         if request.plan is not None and self._view.plans.get(request.key) is request.plan:
             self._view.drop_plan(request.key)
             self._on_freed()
         if request.nominated_node:
-            self._view.nominate(request.pod, "")
+            self._view.nominate(request.pod, self._nominated_node(request.pod))
 
     async def trim_victims(
         self, pod: Pod, deadline: Callable[[], BindingDeadline], victims: Mapping[str, Sequence[Pod]]

@@ -51,6 +51,7 @@ class SchedulingCycle:
             view,
             lambda: attempts.now(),  # noqa: PLW0108 - tests move the clock
             on_freed=unschedulable.wake_all,
+            nominated_node=preemptions.nominated_node,
         )
 
     async def plan(

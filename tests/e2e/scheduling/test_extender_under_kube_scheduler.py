@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,7 +13,9 @@ from dradriver.aio.tasks import end
 from dradriver.kube import (
     CLAIMS,
     CLASSES,
+    DISRUPTION_BUDGETS,
     EVENTS,
+    NAMESPACES,
     NODES,
     PODS,
     SLICES,
@@ -25,7 +27,7 @@ from dradriver.kube import (
 )
 from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import rfc3339
-from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.claim import DeviceRequest, ExactDeviceRequest, ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.testing import builders
 from tests.e2e.bed import control_plane
@@ -53,14 +55,20 @@ def bed() -> Iterator[ApiServerBed]:
 class Plane(ScheduledCluster):
     """The cluster of the tests."""
 
-    async def create_pod(self, name: str, *claims: str, priority_class: str = "", **requests: str) -> None:
-        """Create a pod of the profile with existing claims and with extended resources (`__` stands for /)."""
+    async def create_pod(
+        self, name: str, *claims: str, priority_class: str = "", gates: Sequence[str] = (), **requests: str
+    ) -> None:
+        """Create a pod of the profile with existing claims and with extended resources (`__` stands for /).
+
+        Its label `app` is its name.
+        """
         pod = builders.pod(*claims, name=name)
         body: dict[str, Any] = {
-            "metadata": {"name": name},
+            "metadata": {"name": name, "labels": {"app": name}},
             "spec": {
                 "schedulerName": PROFILE,
                 "priorityClassName": priority_class,
+                "schedulingGates": [{"name": each} for each in gates],
                 "containers": [
                     {
                         "name": "main",
@@ -80,12 +88,22 @@ class Plane(ScheduledCluster):
         await self.client.create(PODS, body, "default", into=dict)
 
     async def pod_with_claim(
-        self, name: str, count: int = 1, priority_class: str = "", **requests: str
+        self, name: str, count: int = 1, priority_class: str = "", gates: Sequence[str] = (), **requests: str
     ) -> None:
         """Create a pod, and a claim of the same name."""
         claim = builders.claim(builders.device_request(count=count), name=name)
         await self.client.create(CLAIMS, claim, "default", into=dict)
-        await self.create_pod(name, name, priority_class=priority_class, **requests)
+        await self.create_pod(name, name, priority_class=priority_class, gates=gates, **requests)
+
+    async def remove_gates(self, name: str) -> None:
+        """Let a pod be scheduled."""
+        body = {"spec": {"schedulingGates": None}}
+        await self.client.patch(PODS, name, "default", body, PatchKind.MERGE, into=dict)
+
+    async def end_pod(self, name: str) -> None:
+        """Set the phase of a pod whose containers have ended."""
+        body = {"status": {"phase": "Succeeded"}}
+        await self.client.patch(PODS, name, "default", body, PatchKind.MERGE, into=dict, subresource="status")
 
     async def slice_of(self, node: str, *devices: Device) -> None:
         """Publish devices on a node."""
@@ -134,8 +152,8 @@ async def plane(bed: ApiServerBed) -> AsyncIterator[Plane]:
 async def _clean(client: Client) -> None:
     for pod in (await client.list(PODS, "default", into=Pod)).items:
         await client.delete(PODS, pod.metadata.name, "default", grace_seconds=0)
-    for resource in (CLAIMS, SLICES, CLASSES, NODES, EVENTS):
-        namespace = "default" if resource in {CLAIMS, EVENTS} else ""
+    for resource in (CLAIMS, SLICES, CLASSES, NODES, EVENTS, DISRUPTION_BUDGETS):
+        namespace = "default" if resource.namespaced else ""
         for item in (await client.list(resource, namespace, into=dict)).items:
             await client.delete(resource, item["metadata"]["name"], namespace)
     async with asyncio.timeout(30):
@@ -218,6 +236,24 @@ async def test_a_device_that_fails_is_released_and_the_pod_is_tried_again(plane:
     await plane.bound("waits", seconds=30)
 
 
+async def test_groups_whose_gates_are_removed_together_are_not_starved_by_other_pods(plane: Plane) -> None:
+    # Kueue removes the gates of all pods of a group when the pods of an earlier group have ended. At that time,
+    # the claims of the earlier group still have their devices, and a pod without gates waits for one, too.
+    for node in ("node-1", "node-2"):
+        await plane.slice_of(node, builders.device("device-0"), builders.device("device-1"))
+    groups = [[f"group-{group}-{number}" for number in range(3)] for group in range(3)]
+    for name in (name for group in groups for name in group):
+        await plane.pod_with_claim(name, gates=["kueue.x-k8s.io/admission"])
+    previous: list[str] = []
+    for number, group in enumerate(groups):
+        await plane.pod_with_claim(f"single-{number}")
+        await asyncio.gather(*map(plane.end_pod, previous), *map(plane.remove_gates, group))
+        previous = [*group, f"single-{number}"]
+        await plane.bound(*previous, seconds=60)
+        claims = [await plane.claim(name) for name in previous]
+        assert len({result.id for claim in claims for result in claim.results}) == 4
+
+
 async def test_device_plugins_and_devices_serve_one_extended_resource(plane: Plane) -> None:
     name = "example.com/gpu"
     await plane.node("node-1", **{"example.com__gpu": "1"})
@@ -261,6 +297,12 @@ async def create_priority(plane: Plane, name: str, value: int) -> None:
         await plane.client.create(PRIORITIES, body, into=dict)
 
 
+async def unevicted(plane: Plane) -> set[str]:
+    """Return the names of the pods that are not being deleted."""
+    pods = (await plane.client.list(PODS, "default", into=Pod)).items
+    return {pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None}
+
+
 async def test_a_pod_whose_only_obstacle_is_a_device_evicts_a_pod_of_lower_priority(plane: Plane) -> None:
     await create_priority(plane, "high", 1000)
     for node in ("node-1", "node-2"):
@@ -277,6 +319,72 @@ async def test_a_pod_whose_only_obstacle_is_a_device_evicts_a_pod_of_lower_prior
     preempted = [event["involvedObject"]["name"] for event in events if event["reason"] == "Preempted"]
     assert preempted == ["pair"]
     assert urgent.spec.node_name
+
+
+async def test_of_two_victims_the_one_that_no_budget_protects_is_evicted(plane: Plane) -> None:
+    """Without the budget, the pod whose name comes last is evicted."""
+    await create_priority(plane, "high", 1000)
+    budget = {
+        "metadata": {"name": "low-2"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "low-2"}}},
+    }
+    await plane.client.create(DISRUPTION_BUDGETS, budget, "default", into=dict)
+    await plane.slice_of("node-1", builders.device("device-0"), builders.device("device-1"))
+    for name in ("low-1", "low-2"):
+        await plane.pod_with_claim(name)
+    await plane.bound("low-1", "low-2")
+    await plane.pod_with_claim("urgent", priority_class="high")
+    async with ending_pods(plane.client):
+        await plane.bound("urgent", seconds=60)
+    assert await unevicted(plane) == {"low-2", "urgent"}
+
+
+async def test_no_pod_is_evicted_for_a_claim_that_a_pod_of_higher_priority_uses_too(plane: Plane) -> None:
+    await create_priority(plane, "high", 1000)
+    await create_priority(plane, "highest", 2000)
+    await plane.slice_of("node-1", builders.device("device-0"))
+    await plane.pod_with_claim("low")
+    await plane.create_pod("important", "low", priority_class="highest")
+    await plane.bound("low", "important")
+    await plane.pod_with_claim("urgent", priority_class="high")
+    await plane.refusal("urgent", "in use")
+    await plane.slice_of("node-2", builders.device("device-0"))
+    await plane.bound("urgent", seconds=30)
+    assert await unevicted(plane) == {"low", "important", "urgent"}
+
+
+async def test_no_pod_is_evicted_for_a_claim_that_the_preempting_pod_uses_too(plane: Plane) -> None:
+    await create_priority(plane, "high", 1000)
+    await plane.slice_of("node-1", builders.device("device-0"))
+    await plane.pod_with_claim("low")
+    await plane.bound("low")
+    await plane.client.create(CLAIMS, builders.claim(name="own"), "default", into=dict)
+    await plane.create_pod("urgent", "low", "own", priority_class="high")
+    await plane.refusal("urgent", "in use")
+    more = builders.slice_(builders.device("device-1"), node_name="node-1", pool="more")
+    await plane.client.create(SLICES, more, into=dict)
+    (urgent,) = await plane.bound("urgent", seconds=30)
+    assert urgent.spec.node_name == "node-1"
+    assert await unevicted(plane) == {"low", "urgent"}
+
+
+async def test_a_pod_with_admin_access_is_not_evicted_because_it_holds_no_device(plane: Plane) -> None:
+    await create_priority(plane, "high", 1000)
+    await create_priority(plane, "highest", 2000)
+    label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    await plane.client.patch(NAMESPACES, "default", "", label, PatchKind.MERGE, into=dict)
+    await plane.slice_of("node-1", builders.device("device-0"))
+    request = DeviceRequest("device", ExactDeviceRequest(device_class_name=builders.CLASS, admin_access=True))
+    await plane.client.create(CLAIMS, builders.claim(request, name="monitor"), "default", into=dict)
+    await plane.create_pod("monitor", "monitor")
+    await plane.pod_with_claim("important", priority_class="highest")
+    await plane.bound("monitor", "important")
+    await plane.pod_with_claim("urgent", priority_class="high")
+    await plane.refusal("urgent", "in use")
+    await plane.slice_of("node-2", builders.device("device-0"))
+    await plane.bound("urgent", seconds=30)
+    assert (await plane.claim("monitor")).results[0].admin_access
+    assert await unevicted(plane) == {"monitor", "important", "urgent"}
 
 
 async def test_a_pod_that_lacks_cpu_and_a_device_evicts_pods_for_both(plane: Plane) -> None:

@@ -15,7 +15,7 @@ from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.testing import builders
-from tests.unit.control.running_pods import budget, leave, pending, run, share
+from tests.unit.control.running_pods import budget, leave, pending, run, share, with_priority
 from tests.unit.control.world import World
 
 PRIORITY = 2
@@ -24,19 +24,34 @@ NODES = ("node-1", "node-2")
 
 @dataclass(frozen=True)
 class Claimed:
-    """A claim for devices of a node, and its pods: the priority of each, and whether it is leaving."""
+    """A claim for devices of a node, and its pods.
+
+    Attributes:
+        devices: the devices.
+        pods: the pods that run, each with its priority and whether it is leaving.
+        waiting: the priorities of pods that name the claim and wait for a node.
+    """
 
     devices: tuple[str, ...]
     pods: tuple[tuple[int, bool], ...]
+    waiting: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the nodes' claims hold, how many devices the pod needs, and what budgets allow."""
+    """A cluster and a pod that may preempt.
+
+    Attributes:
+        nodes: the claims of each node.
+        count: the number of devices that the pod needs.
+        allowed: the disruptions that budgets allow, for the pods of the apps 0 and 1.
+        shared: the number of the claim that the pod uses too; None if it shares no claim.
+    """
 
     nodes: tuple[tuple[Claimed, ...], ...]
     count: int
     allowed: tuple[int, ...] = field(default=())
+    shared: int | None = None
 
 
 # Each node has two whole devices of two slices of a counter set, and the four halves of them.
@@ -58,7 +73,8 @@ def claimed(draw: st.DrawFn) -> tuple[Claimed, ...]:
         ]
         for devices in draw(st.sampled_from(choices)):
             pods = draw(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=2))
-            made.append(Claimed(devices, tuple(pods)))
+            waiting = draw(st.lists(st.integers(0, 3), max_size=1))
+            made.append(Claimed(devices, tuple(pods), tuple(waiting)))
     return tuple(made)
 
 
@@ -67,6 +83,7 @@ cases = st.builds(
     nodes=st.tuples(claimed(), claimed()),
     count=st.integers(1, 3),
     allowed=st.lists(st.integers(0, 1), max_size=2).map(tuple),
+    shared=st.none() | st.integers(0, 7),
 )
 
 
@@ -96,15 +113,32 @@ def build(case: Case) -> World:
             for pod_name, (_, is_leaving) in zip(names, each.pods, strict=True):
                 if is_leaving:
                     leave(world, pod_name)
+            for waiting in each.waiting:
+                world.add(with_priority(builders.pod(name, name=f"{name}-waiting"), waiting))
     world.add(*[budget(f"budget-{app}", str(app), allowed) for app, allowed in enumerate(case.allowed)])
     return world
 
 
+def add_preempting(world: World, case: Case) -> Pod:
+    """Add the pod that may preempt."""
+    claims = [claim.metadata.name for claim in world.claims.values()]
+    pod = pending(world, priority=PRIORITY, count=case.count)
+    if case.shared is not None and claims:
+        shared = builders.pod("high", claims[case.shared % len(claims)], name="high")
+        pod = replace(pod, spec=replace(shared.spec, priority=PRIORITY))
+        world.add(pod)
+    return pod
+
+
 def without(world: World, refs: Collection[str]) -> World:
-    """Return the cluster after pods have left, and after the claims that only they used were released."""
+    """Return the cluster after pods have left, and after the claims that only they used were released.
+
+    A pod that waits uses its claims unless its priority is lower.
+    """
     left = World(nodes=world.nodes, slices=world.slices, classes=world.classes)
     left.pods = {ref: pod for ref, pod in world.pods.items() if ref not in refs}
-    used = {claim for pod in left.pods.values() for claim in used_names(pod)}
+    users = [pod for pod in left.pods.values() if pod.spec.node_name or pod.priority >= PRIORITY]
+    used = {claim for pod in users for claim in used_names(pod)}
     left.claims = {ref: claim for ref, claim in world.claims.items() if ref in used or ref == "default/high"}
     return left
 
@@ -122,24 +156,32 @@ def allocations(world: World) -> list[ResourceClaim]:
 @given(cases)
 def test_victims_are_of_lower_priority_sufficient_and_necessary(case: Case) -> None:
     world = build(case)
-    pod = pending(world, priority=PRIORITY, count=case.count)
+    pod = add_preempting(world, case)
     verdict = schedule(pod, world.snapshot(), preempts=True)
     leaving = {ref for ref, each in world.pods.items() if each.metadata.deletion_timestamp is not None}
     if isinstance(verdict, Plan):
         assert fits(world, pod, (), verdict.node)
         return
-    lower = {ref for ref, each in world.pods.items() if each.priority < PRIORITY}
+    lower = {ref for ref, each in world.pods.items() if each.spec.node_name and each.priority < PRIORITY}
     if verdict.preemption is None:
         assert not lower or not any(fits(world, pod, lower | leaving, node) for node in NODES)
         return
     node, victims = verdict.preemption.node, {victim.ref for victim in verdict.preemption.victims}
     assert all(world.pods[ref].priority < PRIORITY for ref in victims)
     assert not victims & leaving
+    own = set(used_names(pod))
+    assert all(set(used_names(world.pods[ref])) - own for ref in victims), (
+        "the pod uses the victim's claim, too"
+    )
     assert fits(world, pod, leaving | victims, node)
     for spared in victims:
         assert not fits(world, pod, (leaving | victims) - {spared}, node)
     if victims:
         assert not any(fits(world, pod, leaving, each) for each in NODES)
+    protecting = {str(app) for app, allowed in enumerate(case.allowed) if not allowed}
+    protected = {ref for ref, each in world.pods.items() if each.metadata.labels.get("app") in protecting}
+    if victims & protected:
+        assert not fits(world, pod, leaving | (lower - protected), node)
 
 
 @settings(max_examples=30, deadline=None)
@@ -147,7 +189,7 @@ def test_victims_are_of_lower_priority_sufficient_and_necessary(case: Case) -> N
 def test_a_nominated_pod_gets_its_devices_after_its_victims_left(case: Case, priority: int) -> None:
     """Whatever a pod of lower or equal priority got in the meantime."""
     world = build(case)
-    pod = pending(world, priority=PRIORITY, count=case.count)
+    pod = add_preempting(world, case)
     verdict = schedule(pod, world.snapshot(), preempts=True)
     if not isinstance(verdict, Unschedulable) or verdict.preemption is None:
         return

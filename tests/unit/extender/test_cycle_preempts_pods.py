@@ -52,6 +52,30 @@ async def test_a_refused_pod_gets_the_devices_of_a_pod_of_lower_priority(caller:
     assert leaving(caller.lab.seen.pods.items) == []
 
 
+async def test_a_nomination_that_kube_scheduler_clears_while_the_victim_leaves_is_written_again(
+    caller: Caller,
+) -> None:
+    """kube-scheduler writes the result of an attempt asynchronously, also after the evictions."""
+    await caller.bind(await add(caller, "low", 0), "node-1")
+    await caller.lab.until_bound(1)
+    high = await add(caller, "high", 10)
+    assert not (await caller.filter(high, ["node-1"])).node_names
+    await caller.lab.until(lambda pods, _: leaving(pods) == ["low"])
+    assert caller.lab.seen.pods.items[high.ref].status.nominated_node_name == "node-1"
+    body = {"status": {"nominatedNodeName": None}}
+    cleared = await caller.lab.client.patch(
+        *(PODS, "high", "default", body, PatchKind.MERGE), into=Pod, subresource="status"
+    )
+    assert not cleared.status.nominated_node_name
+
+    def is_written_again(pods: Mapping[str, Pod], _: object) -> bool:
+        newest = pods[high.ref]
+        is_newer = int(newest.metadata.resource_version) > int(cleared.metadata.resource_version)
+        return is_newer and newest.status.nominated_node_name == "node-1"
+
+    await caller.lab.until(is_written_again)
+
+
 async def test_a_nominated_pod_evicts_no_pod_if_another_node_suits_it(caller: Caller) -> None:
     low = await add(caller, "low", 0)
     await caller.bind(low, "node-1")

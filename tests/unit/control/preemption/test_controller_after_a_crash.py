@@ -14,7 +14,7 @@ from dradriver.kube import Client, EventRecorder
 from dradriver.model.core.workload import Pod
 from dradriver.testing import builders
 from tests.unit.control.running_pods import leave, pending, run
-from tests.unit.control.world import World, cluster
+from tests.unit.control.world import NOW, World, cluster
 
 
 def preempting() -> World:
@@ -139,6 +139,57 @@ async def test_the_nomination_counts_in_memory_until_it_and_the_evictions_are_wr
     assert (await controller.decide(pod.ref)).next is NextAction.DONE
     assert nominations[-1] == ("high", "")
     assert (await controller.decide(pod.ref)).action is None
+
+
+def write(caches: Caches, pod: Pod, version: int, node: str = "") -> None:
+    """Let the caches see a pod that is nominated for a node, or for none."""
+    meta = replace(pod.metadata, resource_version=str(version))
+    caches.pods.apply_written(replace(pod, metadata=meta, status=replace(pod.status, nominated_node_name=node)))
+
+
+async def test_the_nomination_is_written_again_after_the_last_eviction_until_the_victims_have_left() -> None:
+    """kube-scheduler may clear the nomination late, as the result of an attempt before the evictions."""
+    pod, victim = builders.pod(name="high"), builders.pod(name="low", node_name="node-1")
+    controller, caches, nominations = controller_of(pod, victim)
+    controller.begin(pod, Preemption("node-1", (victim,)))
+    write(caches, pod, 3, "node-1")
+    assert isinstance((await controller.decide(pod.ref)).action, Evict)
+    write(caches, replace(victim, metadata=replace(victim.metadata, deletion_timestamp=NOW)), 4)
+    step = await controller.decide(pod.ref)
+    assert (step.next, step.action) == (NextAction.WAIT, None)
+    write(caches, pod, 5)
+    assert isinstance((await controller.decide(pod.ref)).action, Nominate)
+    assert nominations == [("high", "node-1")], "the nomination counts in memory, too"
+    write(caches, pod, 6, "node-1")
+    caches.pods.apply_deleted(caches.pods.items[victim.ref])
+    assert (await controller.decide(pod.ref)).next is NextAction.DONE
+    assert nominations[-1] == ("high", "")
+    write(caches, pod, 7)
+    assert (await controller.decide(pod.ref)).action is None
+
+
+async def test_a_victim_that_gave_up_its_plan_is_spared_when_it_is_bound_later() -> None:
+    pod = builders.pod(name="high")
+    bound, waiting = builders.pod(name="bound", node_name="node-1"), builders.pod(name="waiting")
+    controller, caches, _ = controller_of(pod, bound, waiting)
+    write(caches, pod, 4, "node-1")
+    write(caches, replace(bound, metadata=replace(bound.metadata, deletion_timestamp=NOW)), 5)
+    controller.begin(pod, Preemption("node-1", (bound, waiting)))
+    assert (await controller.decide(pod.ref)).next is NextAction.WAIT
+    write(caches, replace(waiting, spec=replace(waiting.spec, node_name="node-2")), 6)
+    step = await controller.decide(pod.ref)
+    assert (step.next, step.action) == (NextAction.WAIT, None)
+
+
+async def test_a_pod_that_waits_on_another_node_drops_the_evictions_on_the_first_node() -> None:
+    pod, victim = builders.pod(name="high"), builders.pod(name="low", node_name="node-1")
+    controller, caches, nominations = controller_of(pod, victim)
+    controller.begin(pod, Preemption("node-1", (victim,)))
+    controller.begin(pod, Preemption("node-2"))
+    assert (await controller.decide(pod.ref)).action == Nominate(caches.pods.items[pod.ref], "node-2")
+    write(caches, pod, 3, "node-2")
+    assert (await controller.decide(pod.ref)).action is None
+    assert nominations == [("high", "node-1"), ("high", "node-2"), ("high", "")]
 
 
 async def test_evictions_are_dropped_if_the_pod_no_longer_needs_them() -> None:

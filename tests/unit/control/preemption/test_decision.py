@@ -129,6 +129,37 @@ def test_a_claim_that_a_plan_in_flight_will_reserve_for_a_higher_pod_is_not_free
     assert victims(world, pending(world)) is None
 
 
+def test_a_claim_that_the_preempting_pod_uses_too_is_not_freed() -> None:
+    """The claim stays allocated for this pod, so its devices would not become free."""
+    world = cluster(nodes=1, devices=1)
+    run(world, "low", "device-0")
+    world.add(builders.claim(name="own"))
+    high = with_priority(builders.pod("low", "own", name="high"), 10)
+    world.add(high)
+    assert victims(world, high) is None
+
+
+def test_no_pod_is_waited_for_because_it_leaves_a_claim_that_the_preempting_pod_uses_too() -> None:
+    world = cluster(nodes=1, devices=2)
+    run(world, "shared", "device-0")
+    run(world, "low", "device-1")
+    leave(world, "shared")
+    world.add(builders.claim(name="own"))
+    high = with_priority(builders.pod("shared", "own", name="high"), 10)
+    world.add(high)
+    assert victims(world, high) == ("node-1", ["low"])
+
+
+@pytest.mark.parametrize(("priority", "expected"), [(9, ("node-1", ["low"])), (10, None), (11, None)])
+def test_a_claim_that_a_waiting_pod_names_is_freed_only_if_the_priority_of_this_pod_is_lower(
+    priority: int, expected: tuple[str, list[str]] | None
+) -> None:
+    world = cluster(nodes=1, devices=1)
+    run(world, "low", "device-0")
+    world.add(with_priority(builders.pod("low", name="waiting"), priority))
+    assert victims(world, pending(world)) == expected
+
+
 def test_an_allocated_claim_without_users_is_not_freed() -> None:
     world = cluster(nodes=1, devices=1)
     world.add(builders.allocated(builders.claim(name="unused"), "device-0"))

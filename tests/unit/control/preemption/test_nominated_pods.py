@@ -54,6 +54,28 @@ def test_a_device_that_one_of_two_victims_has_left_is_kept() -> None:
     assert isinstance(schedule(low, world.snapshot()), Unschedulable)
 
 
+def test_a_nominated_pod_does_not_count_on_a_claim_that_it_uses_itself() -> None:
+    """Its other claim needs the only free device, although the pod that shares a claim with it is leaving."""
+    world = cluster(nodes=1, devices=2)
+    run(world, "shared", "device-0")
+    leave(world, "shared")
+    world.add(builders.claim(name="own"))
+    pod = with_priority(builders.pod("shared", "own", name="high"), 10)
+    world.add(pod)
+    nominated(world, pod)
+    low = pending(world, priority=0, name="low")
+    assert isinstance(schedule(low, world.snapshot()), Unschedulable)
+
+
+def test_a_leaving_claim_counts_for_a_nominated_pod_although_a_waiting_pod_of_lower_priority_names_it() -> None:
+    world, _ = with_nominated(devices=2, count=2)
+    run(world, "victim", "device-0")
+    leave(world, "victim")
+    world.add(with_priority(builders.pod("victim", name="waiting"), 9))
+    low = pending(world, priority=0, name="low")
+    assert isinstance(schedule(low, world.snapshot()), Unschedulable)
+
+
 def test_a_second_pod_does_not_count_on_the_victim_of_the_first() -> None:
     world = cluster(nodes=1, devices=2)
     run(world, "low-1", "device-0", started=1)

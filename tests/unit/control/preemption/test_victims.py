@@ -93,6 +93,14 @@ def test_each_victim_uses_up_a_disruption_of_its_budgets() -> None:
     ]
 
 
+def test_a_pod_that_violates_a_budget_uses_up_no_disruption_of_the_budgets_after_it() -> None:
+    """kube-scheduler 1.37 stops at the first violated budget; earlier versions did not."""
+    exists = LabelSelector(match_expressions=[NodeSelectorRequirement("app", "Exists")])
+    made = budget("b", "", 1)
+    every_app = replace(made, spec=replace(made.spec, selector=exists))
+    assert violating(budget("a", "web", 0), every_app) == ["web-1", "web-2"]
+
+
 def test_a_pod_whose_eviction_was_accepted_already_does_not_count() -> None:
     assert violating(budget("web", "web", 0, "web-1")) == ["web-2"]
 

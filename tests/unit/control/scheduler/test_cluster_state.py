@@ -130,10 +130,25 @@ def test_the_lowest_priority_is_that_of_pods_on_nodes() -> None:
     made.put_pod(low, "node-1")
     assert made.lowest_priority == -5
     assert (made.find_pod(USED.ref), made.node_of(USED.ref)) == (low, "node-1")
-    assert list(made.users_on_nodes(CLAIM.ref)) == [USED.ref]
+    assert list(made.users_of(CLAIM.ref)) == [USED.ref]
     made.remove_pod(USED.ref)
     assert (made.find_pod(USED.ref), made.node_of(USED.ref)) == (None, "")
-    assert list(made.users_on_nodes(CLAIM.ref)) == []
+    assert list(made.users_of(CLAIM.ref)) == []
+
+
+def test_the_users_of_a_claim_are_the_pods_with_and_without_a_node() -> None:
+    made = state()
+    waiting = builders.pod("claim-1", name="waiting")
+    made.put_pod(USED, "node-1")
+    made.put_pod(waiting)
+    assert list(made.users_of(CLAIM.ref)) == [USED.ref, waiting.ref]
+    made.put_pod(waiting, "node-1")
+    made.put_pod(USED)
+    assert sorted(made.users_of(CLAIM.ref)) == sorted([USED.ref, waiting.ref])
+    made.remove_pod(USED.ref)
+    assert list(made.users_of(CLAIM.ref)) == [waiting.ref]
+    made.remove_pod(waiting.ref)
+    assert not made.users_of(CLAIM.ref)
 
 
 def test_budgets_and_nominated_pods_are_known_until_they_are_removed() -> None:

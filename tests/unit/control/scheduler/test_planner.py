@@ -30,7 +30,13 @@ class Cluster:
         self.caches = Caches(cast(Client, None))
         self.view = ClusterView(self.caches, SchedulerSettings(), AllocationIndex(self.caches))
         self.freed: list[bool] = []
-        self.planner = PodPlanner(self.view, lambda: 0.0, lambda: self.freed.append(True))
+        self.preemptions: dict[str, str] = {}
+        self.planner = PodPlanner(
+            self.view,
+            lambda: 0.0,
+            lambda: self.freed.append(True),
+            lambda pod: self.preemptions.get(pod.ref, ""),
+        )
         self.batches: list[int] = []
         self.caches.nodes.apply_written(_numbered(builders.node("node-1")))
         self.caches.classes.apply_written(_numbered(builders.device_class()))
@@ -163,8 +169,14 @@ async def test_pods_that_preempt_in_one_batch_have_different_victims(cluster: Cl
     assert third.preemption is None
 
 
-async def test_a_canceled_call_nominates_no_pod(cluster: Cluster) -> None:
+@pytest.mark.parametrize("is_preempting", [False, True])
+async def test_a_canceled_call_nominates_no_pod_but_keeps_the_nomination_of_a_running_preemption(
+    cluster: Cluster, is_preempting: bool
+) -> None:
     run_low(cluster)
+    if is_preempting:
+        cluster.preemptions["default/x"] = "node-1"
+        cluster.view.nominate(high(cluster, "x"), "node-1")
     calls = [
         asyncio.create_task(cluster.planner.plan(pod.ref, pod, BindingDeadline, preempts=True))
         for pod in (high(cluster, "x"), high(cluster, "y"))
@@ -176,7 +188,7 @@ async def test_a_canceled_call_nominates_no_pod(cluster: Cluster) -> None:
     for change in cluster.view.take_changes():
         change()
     snapshot = cluster.view.take_snapshot(high(cluster, "z"), BindingDeadline())
-    assert list(snapshot.cluster.nominated) == ["default/y"]
+    assert sorted(snapshot.cluster.nominated) == [*cluster.preemptions, "default/y"]
 
 
 async def test_victims_of_another_scheduler_are_checked_between_two_batches(cluster: Cluster) -> None:
