@@ -68,7 +68,8 @@ class ClusterView:
         self._plans: dict[str, Plan] = {}
         self.plans: Mapping[str, Plan] = MappingProxyType(self._plans)
         self.unserved: Mapping[PoolKey, str] = {}
-        self._assumed: dict[str, AssumedAllocation] = {}
+        self._assumed: dict[tuple[str, str], AssumedAllocation] = {}
+        """By `namespace/name` and UID, because a claim may be deleted and created again while a plan has it."""
         self._in_flight: set[str] = set()
         self._nominations: dict[str, tuple[str, str]] = {}
         self._changed: dict[tuple[Callable[[str], Callable[[], None]], str], None] = {}
@@ -95,7 +96,7 @@ class ClusterView:
             self.drop_plan(key)
             self._plans[key] = plan
             self._in_flight.update(plan.in_flight)
-            self._assumed.update(assumed_allocations(plan))
+            self._assumed.update(((ref, each.uid), each) for ref, each in assumed_allocations(plan))
             self._mark(key, plan)
 
     def drop_plan(self, key: str) -> Plan | None:
@@ -103,8 +104,8 @@ class ClusterView:
         plan = self._plans.pop(key, None)
         if plan is not None:
             self._in_flight.difference_update(plan.in_flight)
-            for ref, _ in assumed_allocations(plan):
-                del self._assumed[ref]
+            for ref, assumed in assumed_allocations(plan):
+                del self._assumed[ref, assumed.uid]
             self._mark(key, plan)
         return plan
 
@@ -149,8 +150,8 @@ class ClusterView:
 
     def is_planned(self, claim: ResourceClaim) -> bool:
         """Return whether a plan in flight has the allocation of the claim, so that this process wrote it."""
-        assumed = self._assumed.get(claim.ref)
-        if assumed is None or assumed.uid not in {"", claim.metadata.uid}:
+        assumed = self._find_assumed(claim.ref, claim)
+        if assumed is None:
             return False
         return [result.id for result in assumed.allocation.devices.results] == [r.id for r in claim.results]
 
@@ -232,10 +233,16 @@ class ClusterView:
             self._changed[self._read_claim, ref] = None
 
     def _claim_change(self, ref: str) -> Callable[[], None]:
-        claim = assume_allocation(self._caches.claims.items.get(ref), self._assumed.get(ref))
+        stored = self._caches.claims.items.get(ref)
+        claim = assume_allocation(stored, self._find_assumed(ref, stored))
         if claim is None:
             return partial(self._state.remove_claim, ref)
         return partial(self._state.put_claim, claim)
+
+    def _find_assumed(self, ref: str, claim: ResourceClaim | None) -> AssumedAllocation | None:
+        """Return the assumed allocation of a claim, or of a special claim that is still to be created."""
+        own = self._assumed.get((ref, claim.metadata.uid)) if claim is not None else None
+        return own or self._assumed.get((ref, ""))
 
     def _unserved_change(self, _: str) -> Callable[[], None]:
         return partial(self._state.set_unserved, self.unserved)

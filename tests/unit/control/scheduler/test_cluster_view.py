@@ -106,6 +106,32 @@ def test_another_claim_of_the_same_name_does_not_hold_the_devices_of_the_plan() 
     assert isinstance(cluster.schedule(SECOND), Plan)
 
 
+def test_two_plans_keep_their_devices_apart_if_a_claim_is_deleted_and_created_again() -> None:
+    cluster = Cluster()
+    planned(cluster)
+    again = replace(ONE, metadata=replace(ONE.metadata, uid="again"))
+    cluster.put(cluster.caches.claims, again)
+    third = builders.pod("one", name="third")
+    cluster.put(cluster.caches.pods, third)
+    assert isinstance(cluster.schedule(third), Plan)
+    cluster.view.drop_plan(FIRST.ref)
+    assert isinstance(cluster.schedule(SECOND), Unschedulable)
+    cluster.view.drop_plan(third.ref)
+    assert isinstance(cluster.schedule(SECOND), Plan)
+
+
+def test_a_plan_for_a_deleted_claim_never_replaces_the_plan_for_the_present_claim() -> None:
+    cluster = Cluster()
+    old = planned(cluster)
+    cluster.view.drop_plan(FIRST.ref)
+    cluster.put(cluster.caches.claims, replace(ONE, metadata=replace(ONE.metadata, uid="again")))
+    third = builders.pod("one", name="third")
+    cluster.put(cluster.caches.pods, third)
+    assert isinstance(cluster.schedule(third), Plan)
+    cluster.view.set_plan(FIRST.ref, old)
+    assert isinstance(cluster.schedule(SECOND), Unschedulable)
+
+
 def test_a_planned_special_claim_holds_its_devices_before_it_exists() -> None:
     cluster = Cluster()
     cluster.put(cluster.caches.classes, gpu_class())
