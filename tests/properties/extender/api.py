@@ -137,7 +137,8 @@ class Api:
         current = self.world.pods.get(pod.ref)
         if current is None or current.metadata.uid != pod.metadata.uid:
             return False
-        return not isinstance(action, actions.Bind) or not current.spec.node_name
+        is_same = current.metadata.resource_version == pod.metadata.resource_version
+        return is_same or isinstance(action, actions.Nudge)
 
     def _nudge(self, ref: str) -> None:
         pod = self.world.pods[ref]
