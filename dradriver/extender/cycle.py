@@ -332,7 +332,7 @@ class ExtenderCycle(BindingCycle):
             known = tuple(context.spec.potential_nodes)
         if plan.pending_classic and known:
             names = dict.fromkeys([plan.node, *known])
-            self._view.set_plan(key, replace(plan, potential_nodes=tuple(names)[:MAX_POTENTIAL_NODES]))
+            self._view.update_plan(key, replace(plan, potential_nodes=tuple(names)[:MAX_POTENTIAL_NODES]))
 
     def report_failure(self, key: str, pod: Pod, failure: FailedPlan) -> Step:
         """Answer the call of `bind`. kube-scheduler reports the failure, and tries the pod again."""

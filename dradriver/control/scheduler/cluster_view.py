@@ -20,10 +20,12 @@ from dradriver.control.conflicts.allocation_index import AllocationIndex
 from dradriver.control.extended import special_claim_owners
 from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.scheduler.binding.binding_conditions import BindingDeadline
+from dradriver.control.scheduler.binding.failed_plan import FailedPlan
 from dradriver.control.scheduler.cluster_state import ClusterState
 from dradriver.control.scheduler.snapshot import (
     AssumedAllocation,
     Plan,
+    PlanFailed,
     Snapshot,
     assume_allocation,
     assumed_allocations,
@@ -56,6 +58,8 @@ class ClusterView:
 
     Attributes:
         plans: the plans in flight, by `namespace/name` of their pods.
+        failures: those of them that failed and are being reverted. A failure ends with its plan, so it never
+            applies to the pod's next plan.
         unserved: the pools from which no device is allocated, with the reasons.
     """
 
@@ -67,6 +71,8 @@ class ClusterView:
         self._state = state = ClusterState(settings)
         self._plans: dict[str, Plan] = {}
         self.plans: Mapping[str, Plan] = MappingProxyType(self._plans)
+        self._failures: dict[str, FailedPlan] = {}
+        self.failures: Mapping[str, FailedPlan] = MappingProxyType(self._failures)
         self.unserved: Mapping[PoolKey, str] = {}
         self._assumed: dict[tuple[str, str], AssumedAllocation] = {}
         """By `namespace/name` and UID, because a claim may be deleted and created again while a plan has it."""
@@ -91,22 +97,37 @@ class ClusterView:
         return bool(self._pods_by_rule.find(_ANTI_AFFINITY))
 
     def set_plan(self, key: str, plan: Plan) -> None:
-        """Add or replace the plan of a pod (`namespace/name`). Its allocations are assumed from now on."""
-        if self._plans.get(key) is not plan:
-            self.drop_plan(key)
-            self._plans[key] = plan
-            self._in_flight.update(plan.in_flight)
-            self._assumed.update(((ref, each.uid), each) for ref, each in assumed_allocations(plan))
-            self._mark(key, plan)
+        """Add the plan of a pod (`namespace/name`), instead of its last plan. Its allocations are assumed."""
+        self.drop_plan(key)
+        self._assume(key, plan)
+
+    def update_plan(self, key: str, plan: Plan) -> None:
+        """Replace the plan of a pod by what is left of the plan after a write."""
+        if self._plans[key] is not plan:
+            self._end(key)
+            self._assume(key, plan)
+
+    def fail_plan(self, key: str, problem: PlanFailed) -> None:
+        """Record that the plan of a pod failed. The plan must now be reverted."""
+        self._failures[key] = FailedPlan(problem)
 
     def drop_plan(self, key: str) -> Plan | None:
         """Remove and return the plan of a pod, if there is one. Only what was written counts from now on."""
-        plan = self._plans.pop(key, None)
-        if plan is not None:
-            self._in_flight.difference_update(plan.in_flight)
-            for ref, assumed in assumed_allocations(plan):
-                del self._assumed[ref, assumed.uid]
-            self._mark(key, plan)
+        self._failures.pop(key, None)
+        return self._end(key) if key in self._plans else None
+
+    def _assume(self, key: str, plan: Plan) -> None:
+        self._plans[key] = plan
+        self._in_flight.update(plan.in_flight)
+        self._assumed.update(((ref, each.uid), each) for ref, each in assumed_allocations(plan))
+        self._mark(key, plan)
+
+    def _end(self, key: str) -> Plan:
+        plan = self._plans.pop(key)
+        self._in_flight.difference_update(plan.in_flight)
+        for ref, assumed in assumed_allocations(plan):
+            del self._assumed[ref, assumed.uid]
+        self._mark(key, plan)
         return plan
 
     def forget_other_nodes(self, key: str) -> None:

@@ -11,7 +11,7 @@ from dradriver.control.scheduler.binding.binding_conditions import BindingDeadli
 from dradriver.control.scheduler.cluster_state import ClusterState
 from dradriver.control.scheduler.cluster_view import ClusterView
 from dradriver.control.scheduler.pipeline import schedule
-from dradriver.control.scheduler.snapshot import Plan, Unschedulable
+from dradriver.control.scheduler.snapshot import Plan, PlanFailed, Unschedulable
 from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import Cache, Client
 from dradriver.model.core.workload import Pod
@@ -141,13 +141,26 @@ def test_a_planned_special_claim_holds_its_devices_before_it_exists() -> None:
     assert isinstance(cluster.schedule(SECOND), Unschedulable)
 
 
+def test_a_failure_ends_with_its_plan() -> None:
+    cluster = Cluster()
+    plan = planned(cluster)
+    cluster.view.fail_plan(FIRST.ref, PlanFailed("preempted"))
+    cluster.view.update_plan(FIRST.ref, replace_allocations(plan))
+    assert FIRST.ref in cluster.view.failures, "the rest of the plan must still be reverted"
+    cluster.view.set_plan(FIRST.ref, plan)
+    assert FIRST.ref not in cluster.view.failures
+    cluster.view.fail_plan(FIRST.ref, PlanFailed("preempted"))
+    cluster.view.drop_plan(FIRST.ref)
+    assert FIRST.ref not in cluster.view.failures
+
+
 def test_a_claim_of_a_plan_is_in_flight_until_the_plan_waits() -> None:
     cluster = Cluster()
     plan = planned(cluster)
     assert isinstance(verdict := cluster.schedule(FIRST), Unschedulable)
     assert "is in the process of being allocated" in verdict.message
     cluster.put(cluster.caches.claims, cluster.allocated(plan))
-    cluster.view.set_plan(FIRST.ref, replace_allocations(plan))
+    cluster.view.update_plan(FIRST.ref, replace_allocations(plan))
     assert isinstance(cluster.schedule(FIRST), Plan)
 
 
