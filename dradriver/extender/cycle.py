@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from dradriver.aio.key_locks import KeyLocks
+from dradriver.control.claims.pod_claims import is_reserved_for
 from dradriver.control.extended import requested_amounts
 from dradriver.control.preemption.victims import Preemption
 from dradriver.control.runtime.actions import Action, Bind, NextAction, Nudge, Step, WriteContext
 from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.metrics import ControlMetrics
+from dradriver.control.scheduler.binding.binding_conditions import find_deadline
 from dradriver.control.scheduler.binding.binding_cycle import BindingCycle
 from dradriver.control.scheduler.binding.failed_plan import FailedPlan
 from dradriver.control.scheduler.binding.plan_writes import PlanFailed
@@ -235,14 +237,24 @@ class ExtenderCycle(BindingCycle):
             if key in self._calls or key in self._failures:
                 self._end_nomination(key)
                 return await super().decide(key)
-            left = self._nominations.seconds_left(key)
-            if left > 0:
+            if self._nominations.seconds_left(key) <= 0 and self._holds_devices(key, pod):
+                self._nominations.add(key, NUDGE_SECONDS, self._nominations.scores(key))
+            if (left := self._nominations.seconds_left(key)) > 0:
                 self._loop.queue.add_after(key, left)
                 return Step(NextAction.WAIT)
             _log.info("pod %s: its devices are free again: kube-scheduler did not bind it in time", key)
             self.forget(key)
             self._abandoned.add(key)
             return self._release(key, pod)
+
+    def _holds_devices(self, key: str, pod: Pod) -> bool:
+        """Return whether devices are ready or becoming ready for a pod, and their deadline has not passed.
+
+        An earlier process, or an earlier call of `bind`, may have allocated them.
+        """
+        claims = [each for each in self._claims_of(self._plans[key]) if is_reserved_for(each, pod)]
+        end = find_deadline(claims, deadline := self._waiting_pods.deadline(key))
+        return end is not None and deadline.now is not None and deadline.now < end
 
     def _release(self, key: str, pod: Pod) -> Step:
         """Release the devices of a pod that kube-scheduler does not try any more, one claim at a time.

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ _PAUSES: Final = (0.1, 5.0)
 """The waits of `kube.cache` between two attempts to watch."""
 _CLIENT_SECONDS: Final = 30.0
 """Time limit of a request without an answer (`Client.connect`)."""
+_BINDING_TIMEOUT: Final = timedelta(seconds=60)
 _BY_VERSION: Final = (
     actions.AddFinalizer, actions.Allocate, actions.Reserve, actions.Release, actions.RemoveFinalizer,
 )  # fmt: skip
@@ -156,7 +157,7 @@ class Extender:
         self.cycle = ExtenderCycle(
             self.caches,
             cast(Any, self),  # the cycle only calls `execute`
-            SchedulerSettings(pod_backoff=(0.01, 0.1)),
+            SchedulerSettings(pod_backoff=(0.01, 0.1), binding_timeout=_BINDING_TIMEOUT),
             ControlMetrics(PROFILE),
             [PROFILE],
         )
