@@ -115,12 +115,15 @@ class ExtenderCycle(BindingCycle):
                 the pod, the nomination stays, and kube-scheduler asks about all nodes next.
 
         Raises:
-            BindError: the pod is being bound.
+            BindError: the devices of the last attempt are being released.
         """
         key = pod.ref
         async with self._deciding.hold(key):
-            if (node := self._calls.node(key)) is not None:
-                raise BindError(f"pod {key} is being bound to node {node}")
+            if key in self._calls:
+                # kube-scheduler filters no pod that it binds. So it was restarted, or it has given up the call,
+                # and the server has not noticed this.
+                self._calls.fail(key, f"pod {key}: a new scheduling attempt has begun")
+                self._loop.queue.add(key)
             if key in self._plans and key not in self._nominations:
                 raise BindError(f"pod {key}: the devices of the last attempt are being released")
             self._caches.pods.apply_written(pod)
