@@ -119,17 +119,13 @@ class ExtenderCycle(BindingCycle):
         """
         key = pod.ref
         async with self._deciding.hold(key):
-            if key in self._calls:
-                # kube-scheduler filters no pod that it binds. So it was restarted, or it has given up the call,
-                # and the server has not noticed this.
-                self._calls.fail(key, f"pod {key}: a new scheduling attempt has begun")
-                self._loop.queue.add(key)
-            if key in self._plans and key not in self._nominations:
-                raise BindError(f"pod {key}: the devices of the last attempt are being released")
+            self._end_last_call(key)
             self._caches.pods.apply_written(pod)
             self._abandoned.discard(key)
             self._context_writes.pop(key, None)
             before = self._plans.get(key)
+            if self._filter_calls.is_first(key):
+                self._attempts.begin(key)
             is_alone = self._filter_calls.begin(key, pod, nodes)
             try:
                 verdict = await self._plan(key, pod, nodes, self._other_nodes, preempts=not is_alone)
@@ -153,6 +149,21 @@ class ExtenderCycle(BindingCycle):
                     self._context_writes[key] = write  # a round of the negotiation does not wait for a backoff
                 self._loop.queue.add(key)
         return verdict
+
+    def _end_last_call(self, key: str) -> None:
+        """End the call of `bind` of the last scheduling attempt.
+
+        kube-scheduler filters no pod that it binds. So if there is a call, kube-scheduler was restarted, or it
+        has given up the call, and the server has not noticed this.
+
+        Raises:
+            BindError: the devices of the last attempt are being released.
+        """
+        if key in self._calls:
+            self._calls.fail(key, f"pod {key}: a new scheduling attempt has begun")
+            self._loop.queue.add(key)
+        if key in self._plans and key not in self._nominations:
+            raise BindError(f"pod {key}: the devices of the last attempt are being released")
 
     def accepts_all(self, pod: Pod) -> bool:
         """Return whether a pod needs no devices, so that each node suits it; it needs no nomination.
