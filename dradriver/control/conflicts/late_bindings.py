@@ -2,14 +2,16 @@
 
 The scheduler binds a pod when all its claims are allocated and reserved. But a former leader may have been
 stopped right before it sent the binding (`kube.leading`), and the present leader may have given the devices to
-another pod meanwhile. If nothing else has changed the pod, the API server stores the late binding. A binding
-cannot be undone, and the kubelet starts no container without its devices. So the controller writes a Warning
-Event on the pod, which names the remedy.
+another pod meanwhile. If nothing else has changed the pod, the API server stores the late binding. The same
+holds for a late release of a claim: if the present leader has used the claim's allocation without a write to
+the claim, the API server stores the release, although the pod is bound. A binding cannot be undone, and the
+kubelet starts no container without its devices. So the controller writes a Warning Event on the pod, which
+names the remedy.
 
-At the start, the controller checks all bound pods, and later each pod that is bound. The claims in the cache
-may be older than the binding, so they are read before the Event is written. The controller only remembers which
-Events it has written. If the process dies after an Event, the next process writes it again, which increments
-its count.
+At the start, the controller checks all bound pods, and later each pod that is bound or whose claim is released.
+The claims in the cache may be older than the binding, so they are read before the Event is written. The
+controller only remembers which Events it has written. If the process dies after an Event, the next process
+writes it again, which increments its count.
 """
 
 import asyncio
@@ -80,6 +82,7 @@ class LateBindingController(LoopController[str]):
         queue.register_metrics(metrics.queues, _NAME)
         self._loop = Loop(_NAME, self, self._carry_out, workers=1, queue=queue)
         caches.pods.subscribe(self._pod_changed)
+        caches.claims.subscribe(self._claim_changed)
 
     async def decide(self, key: str) -> Step:
         """Return the next step for a pod: read its claims, then report the claim without devices."""
@@ -109,3 +112,9 @@ class LateBindingController(LoopController[str]):
         is_same = old is not None and old.metadata.uid == new.metadata.uid
         if old is None or not is_same or not old.spec.node_name:
             self._loop.queue.add(new.ref)
+
+    def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if old is None or (new is not None and old.status.reserved_for == new.status.reserved_for):
+            return
+        for user in old.status.reserved_for:
+            self._loop.queue.add(f"{old.metadata.namespace}/{user.name}")

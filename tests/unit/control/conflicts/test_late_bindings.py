@@ -97,6 +97,18 @@ async def test_a_pod_is_not_reported_if_only_the_claims_in_the_cache_are_old() -
     assert await Cluster(allocated()).run() == [LookUpPlan]
 
 
+def test_a_pod_is_checked_when_its_claim_is_released() -> None:
+    cluster = Cluster(builders.claim())
+    cluster.put(cluster.caches.claims, allocated())
+    queue = cluster.controller._loop.queue
+    assert list(queue.queued) == [BOUND.ref], "the pod was bound"
+    other = replace(POD, metadata=replace(POD.metadata, name="other"))
+    shared = replace(allocated().status, reserved_for=[consumer_of(POD), consumer_of(other)])
+    cluster.put(cluster.caches.claims, replace(allocated(), status=shared))
+    cluster.put(cluster.caches.claims, allocated(is_reserved=False))
+    assert set(queue.queued) == {BOUND.ref, "default/other"}
+
+
 async def test_a_late_binding_of_a_former_leader_is_reported(lab: Lab) -> None:
     claim = builders.claim(builders.device_request(count=9))
     await lab.client.create(CLAIMS, claim, "default", into=dict)
