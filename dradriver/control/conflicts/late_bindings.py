@@ -76,7 +76,7 @@ class LateBindingController(LoopController[str]):
         """
         self._caches = caches
         self._execute = executor.execute
-        self._read = BoundedSet()
+        self._read: set[str] = set()
         self._reported = BoundedSet()
         queue = WorkQueue[str](0.005, 30.0)
         queue.register_metrics(metrics.queues, _NAME)
@@ -90,10 +90,12 @@ class LateBindingController(LoopController[str]):
         pod, claims = self._caches.pods.items.get(key), self._caches.claims.items
         problem = find_claim_without_devices(pod, claims) if pod is not None else ""
         if pod is None or not problem or pod.metadata.uid in self._reported:
+            self._read.discard(key)
             return Step(NextAction.DONE)
-        if pod.metadata.uid not in self._read:
+        if key not in self._read:
             known = tuple(claims[ref] for ref in used_names(pod) if ref in claims)
             return Step(NextAction.CONTINUE, LookUpPlan(key, known, pod))
+        self._read.discard(key)
         self._reported.add(pod.metadata.uid)
         message = (
             f"the pod is bound to node {pod.spec.node_name}, but {problem}; the pod cannot start: delete it"
@@ -102,8 +104,8 @@ class LateBindingController(LoopController[str]):
 
     async def _carry_out(self, action: Action) -> bool:
         done = await self._execute(action)
-        if done and isinstance(action, LookUpPlan) and action.pod is not None:
-            self._read.add(action.pod.metadata.uid)
+        if done and isinstance(action, LookUpPlan):
+            self._read.add(action.pod_ref)
         return done
 
     def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
