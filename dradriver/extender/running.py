@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dradriver.control.classic.context_controller import ContextController
 from dradriver.control.classic.silent_controllers import SilentControllers
 from dradriver.control.conflicts.controller import DoubleAllocationController
+from dradriver.control.conflicts.late_bindings import LateBindingController
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.metrics import ControlMetrics
@@ -45,8 +46,9 @@ async def run_verbs(
         executor = Executor(client, caches, recorder, reports_bindings=False)
         cycle = ExtenderCycle(caches, executor, settings, metrics, scheduler_names)
         conflicts = DoubleAllocationController(caches, cycle.allocations, executor, cycle.is_binding, metrics)
+        late_bindings = LateBindingController(caches, executor, metrics)
         contested_pools = ContestedPoolController(caches, executor, cycle, metrics, scheduler_names, client)
         contexts = ContextController(caches, executor, metrics)
         silent = SilentControllers(caches, executor, metrics, settings.binding_timeout)
-        async with caches, conflicts, contexts, silent, cycle, contested_pools:
+        async with caches, conflicts, late_bindings, contexts, silent, cycle, contested_pools:
             yield ExtenderVerbs(cycle, contested_pools.explain)

@@ -46,7 +46,7 @@ class ExtenderVerbs:
         """Return on which of the nodes the pod can run.
 
         Raises:
-            BindError: the pod is being bound.
+            BindError: the devices of the last attempt are being released.
         """
         if self._cycle.accepts_all(pod):
             return FilterResult(node_names=list(nodes))
