@@ -80,6 +80,17 @@ async def test_a_request_with_whole_nodes_is_answered_with_the_remedy(bench: Ben
     assert "Set `nodeCacheCapable: true`" in text
 
 
+async def test_a_request_with_whole_nodes_of_a_large_cluster_is_answered_with_the_remedy(bench: Bench) -> None:
+    whole: dict[str, object] = {"NodeNames": None, "Nodes": {"items": ["x" * LARGEST_BODY]}}
+    expected = (
+        "the request is larger than 4 MiB, so it contains whole nodes. Set `nodeCacheCapable: true` in the "
+        "extender's entry of the KubeSchedulerConfiguration"
+    )
+    assert await bench.client.post("filter", {**FILTER, **whole}) == (200, {"Error": expected})
+    for verb, body in (("prioritize", FILTER), ("preempt", PREEMPT)):
+        assert await bench.client.post(verb, {**body, **whole}) == (500, f"{expected}\n")
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
