@@ -23,9 +23,10 @@ import msgspec
 
 from dradriver.allocator.supply.devices_in_use import PoolKey
 from dradriver.control.claims.pod_claims import used_names
+from dradriver.control.extended import ClassesByResource
 from dradriver.control.pools.pool_index import PoolIndex
 from dradriver.control.runtime.actions import EmitEvent, NextAction, Step
-from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.loop import Loop, LoopController
 from dradriver.control.runtime.metrics import ControlMetrics
@@ -34,14 +35,17 @@ from dradriver.control.scheduler.binding.binding_cycle import BindingCycle
 from dradriver.extender.other_allocators import (
     OtherAllocators,
     describe_use,
+    describe_wait,
     find_other_scheduler,
     scheduler_of,
+    waited_for,
 )
 from dradriver.kube import CLAIMS, CLASSES, ChangeKind, Client, NotFound
 from dradriver.model.core.meta import ObjectReference
 from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import Value
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["ContestedPoolController"]
@@ -108,6 +112,8 @@ class ContestedPoolController(LoopController[_Key]):
         self._caches, self._cycle, self._client = caches, cycle, client
         self._scheduler_names = frozenset(scheduler_names)
         self._pools = PoolIndex(caches)
+        self._waiting_pods = Index(caches.pods, waited_for)
+        self._classes_by_resource = ClassesByResource()
         self._allocators = OtherAllocators(scheduler_names, self._is_published)
         self._new: dict[str, str] = {}
         """The UIDs of claims that were allocated since this process leads, and not by a plan in flight."""
@@ -122,6 +128,7 @@ class ContestedPoolController(LoopController[_Key]):
         caches.claims.subscribe(self._claim_changed)
         caches.pods.subscribe(self._pod_changed)
         caches.slices.subscribe(self._slice_changed)
+        caches.classes.subscribe(self._class_changed)
 
     def explain(self) -> str:
         """Return which pools are not served, and why; empty if all are served."""
@@ -203,8 +210,27 @@ class ContestedPoolController(LoopController[_Key]):
     def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
         if old is not None and new is not None and _select_fields(old) == _select_fields(new):
             return
-        for ref in dict.fromkeys([*(used_names(old) if old else ()), *(used_names(new) if new else ())]):
+        versions = [pod for pod in (old, new) if pod is not None]
+        for ref in dict.fromkeys(ref for pod in versions for ref in _claims_of(pod)):
             self._update(ref)
+        for pod in versions:
+            self._update_wait(pod.ref)
+        self._apply()
+
+    def _update_wait(self, ref: str) -> None:
+        pod = self._caches.pods.items.get(ref)
+        use = describe_wait(pod, self._scheduler_names, self._classes_by_resource) if pod is not None else None
+        self._allocators.put(f"pod {ref}", use)
+
+    def _class_changed(self, _kind: ChangeKind, _old: DeviceClass | None, _new: DeviceClass | None) -> None:
+        before, self._classes_by_resource = (
+            self._classes_by_resource,
+            ClassesByResource.of(self._caches.classes.items.values()),
+        )
+        for resource in self._waiting_pods.counts():
+            if before.class_name(resource) != self._classes_by_resource.class_name(resource):
+                for pod in self._waiting_pods.find(resource):
+                    self._update_wait(pod.ref)
         self._apply()
 
     def _slice_changed(self, _kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
@@ -248,7 +274,15 @@ def _writers_of_allocation(claim: _OwnedClaim) -> list[str]:
     ]
 
 
+def _claims_of(pod: Pod) -> list[str]:
+    """Return `namespace/name` of the claims that the pod is known to use, with its special claim."""
+    special = pod.status.extended_resource_claim_status
+    return [*used_names(pod), *([f"{pod.metadata.namespace}/{special.resource_claim_name}"] if special else ())]
+
+
 def _select_fields(pod: Pod) -> tuple[object, ...]:
-    """Return the fields on which the use of the pod's claims depends."""
-    names = (pod.spec.resource_claims, pod.status.resource_claim_statuses)
+    """Return the fields on which the use of the pod's claims and of its extended resources depends."""
+    status = pod.status
+    special = status.extended_resource_claim_status
+    names = (pod.spec.resource_claims, status.resource_claim_statuses, special and special.resource_claim_name)
     return pod.metadata.uid, scheduler_of(pod), pod.finished, bool(pod.spec.node_name), names

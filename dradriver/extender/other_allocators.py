@@ -4,7 +4,8 @@ Two allocators do not know of each other's decisions that are still being writte
 device. A pool is contested if both of these are true:
 
 - Another allocator has allocated a claim from the pool since this process leads.
-- Pods of this scheduler use devices of the pool, or a class that such a claim requests.
+- Pods of this scheduler use devices of the pool, or a class that such a claim requests. A pod that waits for
+  an extended resource of a class (KEP-5004) uses the class before its special claim exists.
 
 So a cluster in which each scheduler has classes and pools of its own has no contested pool. Allocations of
 earlier times do not count, because the cluster may have been rebuilt since. Pools that no slice publishes do
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from dradriver.allocator.supply.devices_in_use import PoolKey
+from dradriver.control.extended import ClassesByResource, requested_amounts
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 
@@ -29,8 +31,10 @@ __all__ = [
     "ContestedPool",
     "OtherAllocators",
     "describe_use",
+    "describe_wait",
     "find_other_scheduler",
     "scheduler_of",
+    "waited_for",
 ]
 
 CONTESTED_POOL: Final = "ContestedPool"
@@ -48,6 +52,8 @@ K = TypeVar("K", bound=Hashable)
 @dataclass(frozen=True, slots=True)
 class ClaimUse:
     """The facts about a claim that decide whether its pools are contested.
+
+    A pod that waits for extended resources counts as a claim without devices.
 
     Attributes:
         classes: the device classes of its requests.
@@ -115,6 +121,31 @@ def describe_use(
     return use if use.is_ours or use.waiting_for or use.allocator else None
 
 
+def waited_for(pod: Pod) -> Collection[str]:
+    """Return the extended resources for which a pod waits.
+
+    A pod with a node does not wait: its special claim has the devices, or a device plugin serves the pod.
+    """
+    return () if pod.finished or pod.spec.node_name else requested_amounts(pod)
+
+
+def describe_wait(pod: Pod, ours: Collection[str], classes: ClassesByResource) -> ClaimUse | None:
+    """Return what counts about the extended resources of a pod; None if it waits for no class.
+
+    Args:
+        pod: the pod.
+        ours: the names of this scheduler.
+        classes: the device classes by the extended resources that they serve.
+    """
+    names = frozenset(name for each in waited_for(pod) if (name := classes.class_name(each)))
+    if not names:
+        return None
+    scheduler = scheduler_of(pod)
+    if scheduler in ours:
+        return ClaimUse(classes=names, is_ours=True)
+    return ClaimUse(classes=names, waiting_for=frozenset({scheduler}))
+
+
 def _classes_of(claim: ResourceClaim) -> Iterable[str]:
     for request in claim.spec.devices.requests:
         for each in (request.exactly, *request.first_available):
@@ -174,8 +205,8 @@ class OtherAllocators:
         """Add or replace what counts about a claim.
 
         Args:
-            ref: `namespace/name` of the claim.
-            use: what counts about it. None: nothing, or the claim was deleted.
+            ref: `namespace/name` of the claim. `pod namespace/name` of a pod that waits for extended resources.
+            use: what counts about it. None: nothing, or the object was deleted.
         """
         before = self._uses.get(ref)
         if use == before:
