@@ -13,10 +13,10 @@ from dradriver.extender.protocol import Verbs
 from dradriver.extender.running import run_verbs
 from dradriver.extender.serving.kube_scheduler_lease import KubeSchedulerLease
 from dradriver.extender.serving.process import SchedulerProcess, VerbsFactory
-from dradriver.kube import Client
+from dradriver.kube import LEASES, Client
 from dradriver.kube.leader import Leader
 from dradriver.kube.leading import new_identity
-from dradriver.model.core.lease import LeaseTiming
+from dradriver.model.core.lease import Lease, LeaseTiming
 
 __all__ = ["LeaderSettings", "build_process", "verbs_factory"]
 
@@ -51,7 +51,7 @@ def build_process(
             extender may run.
     """
     registry = CollectorRegistry()
-    verbs = verbs_factory(scheduler_names, settings, registry)
+    verbs = verbs_factory(scheduler_names, settings, registry, election)
     if election is None:
         return SchedulerProcess(client, verbs, new_leader=None, registry=registry)
 
@@ -69,7 +69,10 @@ def build_process(
 
 
 def verbs_factory(
-    scheduler_names: Sequence[str], settings: SchedulerSettings, registry: CollectorRegistry
+    scheduler_names: Sequence[str],
+    settings: SchedulerSettings,
+    registry: CollectorRegistry,
+    election: LeaderSettings | None = None,
 ) -> VerbsFactory:
     """Return the factory of the extender's verbs.
 
@@ -78,14 +81,21 @@ def verbs_factory(
         settings: the settings of scheduling.
         registry: the registry of the process. During a term it also contains the metrics of the term. They
             begin at zero in each term, as after a restart.
+        election: the settings of leader election. None: there is no Lease.
     """
 
     @asynccontextmanager
     async def start_verbs(client: Client) -> AsyncIterator[Verbs]:
         metrics = ControlMetrics(",".join(scheduler_names))
+        # The first leader created the Lease, and nothing deletes it.
+        installed = None
+        if election is not None:
+            namespace = election.namespace or client.namespace
+            lease = await client.get(LEASES, election.name, namespace, into=Lease)
+            installed = lease.metadata.creation_timestamp
         registry.register(metrics.registry)
         try:
-            async with run_verbs(client, settings, metrics, scheduler_names) as verbs:
+            async with run_verbs(client, settings, metrics, scheduler_names, installed) as verbs:
                 yield verbs
         finally:
             registry.unregister(metrics.registry)

@@ -193,6 +193,7 @@ class ExtenderServer:
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/readyz/standby", self._standby_readyz)
+        app.router.add_get("/readyz/second-allocator", self._second_allocator_readyz)
         app.router.add_get("/metrics", self._metrics)
 
     async def _answer(self, name: str, request: web.Request) -> web.Response:
@@ -240,6 +241,9 @@ class ExtenderServer:
 
     async def _standby_readyz(self, _request: web.Request) -> web.Response:
         return answer_probe(self._process.standby_readiness)
+
+    async def _second_allocator_readyz(self, _request: web.Request) -> web.Response:
+        return answer_probe(self._process.calls.second_allocator)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return answer_metrics(self._process.metrics.registry)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -336,3 +337,78 @@ async def test_pods_of_two_schedulers_that_wait_for_one_extended_resource_are_a_
     assert (await until_warned(caller, SHARED_CLASS)).startswith(
         f"pods of the schedulers {PROFILE} and {OTHER} use this class."
     )
+
+
+def after(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+BY_MANAGER = NOTICE.replace(f"scheduler {OTHER}", "field manager kube-scheduler")
+
+
+async def test_an_allocation_of_another_field_manager_since_the_installation_counts_after_a_restart(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    caller.installed = after(-60)
+    mine = await caller.pod("mine")
+    await allocate(kube_scheduler, "claim-mine", pod_uid=mine.metadata.uid)
+    await caller.restart()
+    await until_noticed(caller, BY_MANAGER)
+    assert (await caller.filter(await caller.pod("late"), ["node-1"])).node_names == []
+    await caller.lab.client.delete(CLAIMS, "claim-mine", "default")
+    await until_noticed(caller, "")
+
+
+async def test_the_scheduler_of_the_pod_is_named_after_a_restart(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    caller.installed = after(-60)
+    await caller.pod("mine")
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    await caller.restart()
+    await until_noticed(caller)
+
+
+async def test_an_allocation_from_before_the_installation_does_not_count(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    """Workloads that move to this scheduler in a rolling update must not wait for their old pods."""
+    await caller.pod("mine")
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    caller.installed = after(60)
+    await caller.restart()
+    # Keys are decided in order, so the earlier claims have been read before the event about the class.
+    await caller.pod("waiting", scheduler=OTHER)
+    await until_warned(caller, SHARED_CLASS)
+    assert caller.verbs.notice == ""
+
+
+async def test_a_claim_of_an_earlier_leader_that_pods_of_another_scheduler_share_does_not_count(
+    caller: Caller,
+) -> None:
+    caller.installed = after(-60)
+    mine = await caller.pod("mine")
+    await caller.bind(mine, "node-1")
+    theirs = await caller.pod_of("theirs", "claim-mine", scheduler=OTHER)
+    users = [{"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid} for pod in (mine, theirs)]
+    shared = {"status": {"reservedFor": users}}
+    client = caller.lab.client
+    await client.patch(
+        CLAIMS, "claim-mine", "default", shared, PatchKind.MERGE, into=dict, subresource="status"
+    )
+    await caller.restart()
+    await caller.pod("waiting", scheduler=OTHER)
+    await until_warned(caller, SHARED_CLASS)
+    assert caller.verbs.notice == ""
+
+
+async def test_contested_pools_and_shared_classes_are_signs_of_a_second_allocator(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    await caller.pod("mine")
+    assert caller.verbs.second_allocator == ""
+    await caller.pod("waiting", scheduler=OTHER)
+    shared = f"pods of other schedulers also use device class {builders.CLASS}"
+    await until(lambda: caller.verbs.second_allocator == shared)
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    await until(lambda: caller.verbs.second_allocator == f"{NOTICE}; {shared}")

@@ -158,6 +158,14 @@ async def test_a_canceled_request_is_counted(bench: Bench) -> None:
         await asyncio.sleep(0.001)
 
 
+async def test_a_second_allocator_is_a_check_of_its_own(bench: Bench) -> None:
+    """The process stays ready: it serves all other pools, and a Service must lead to it."""
+    assert await bench.client.get("/readyz/second-allocator") == (200, "ok\n")
+    bench.verbs.second_allocator = "resource pool d/p: not served"
+    assert await bench.client.get("/readyz/second-allocator") == (503, "resource pool d/p: not served\n")
+    assert (await bench.client.get("/readyz"))[0] == 200
+
+
 async def test_a_standby_rejects_verbs_with_its_reason(bench: Bench) -> None:
     await bench.process.calls.close(0)
     bench.process.readiness = "lease kube-system/dradriver is held by another"
