@@ -28,7 +28,7 @@ _WARM_UP = 20
 class _WaitingVerbs:
     """Only `bind` is called, and never returns."""
 
-    notice = ""
+    notice = second_allocator = ""
 
     def __init__(self) -> None:
         self._calls = 0
