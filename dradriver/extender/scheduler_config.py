@@ -4,7 +4,7 @@ Source: `k8s.io/kube-scheduler/config/v1`, and `k8s.io/component-base/config/v1a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
 from typing import Any, Final
@@ -14,13 +14,16 @@ from dradriver.errors import UsageError
 from dradriver.extender.addresses import is_loopback
 from dradriver.model.core.lease import LeaseTiming
 
-__all__ = ["BINDING_MARGIN", "KubeSchedulerSettings", "build_config", "check_names"]
+__all__ = ["BINDING_MARGIN", "SCHEDULER_LEASE", "KubeSchedulerSettings", "build_config", "check_names"]
 
 DECISION_TIMEOUT: Final = timedelta(seconds=5)
 """Time limit of `filter`, `prioritize` and `preempt`. kube-scheduler decides on one pod at a time."""
 
 BINDING_MARGIN: Final = timedelta(seconds=30)
 """Time for the writes of `bind` besides the wait for binding conditions."""
+
+SCHEDULER_LEASE: Final = LeaseTiming(9)
+"""The Leases of kube-scheduler and of the extender; docs/scheduler.md derives the time of a takeover."""
 
 _PACKED_WEIGHT: Final = 1000
 """The weight of the extender's scores, if the devices decide on the node.
@@ -58,7 +61,7 @@ class KubeSchedulerSettings:
     leader_elect: bool = True
     lease_name: str = "dradriver-kube-scheduler"
     lease_namespace: str = "kube-system"
-    timing: LeaseTiming = field(default_factory=LeaseTiming)
+    timing: LeaseTiming = SCHEDULER_LEASE
     qps: int = 500
     burst: int = 1000
 

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
@@ -11,6 +11,7 @@ from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.control.settings import SchedulerSettings
 from dradriver.extender.protocol import Verbs
 from dradriver.extender.running import run_verbs
+from dradriver.extender.scheduler_config import SCHEDULER_LEASE
 from dradriver.extender.serving.kube_scheduler_lease import KubeSchedulerLease
 from dradriver.extender.serving.process import SchedulerProcess, VerbsFactory
 from dradriver.kube import LEASES, Client
@@ -34,7 +35,7 @@ class LeaderSettings:
 
     name: str
     namespace: str = ""
-    timing: LeaseTiming = field(default_factory=LeaseTiming)
+    timing: LeaseTiming = SCHEDULER_LEASE
     kube_scheduler: tuple[str, str] | None = None
 
 
