@@ -4,12 +4,16 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from dradriver.cli.explanation.live import ask_extender
 from dradriver.errors import DraError, UsageError
 from dradriver.extender.serving.server import LARGEST_BODY, ExtenderServer
+from dradriver.http_server.certificate import Certificate
+from tests.unit.admission.certificates import make_pair
 from tests.unit.extender.serving.fakes import (
     BIND,
     FILTER,
@@ -279,6 +283,25 @@ async def test_explain_asks_the_running_process(bench: Bench) -> None:
         await asyncio.to_thread(ask_extender, url, "default/a")
     with pytest.raises(UsageError, match="must be http://HOST:PORT"):
         ask_extender("ftp://127.0.0.1", "default/a")
+    with pytest.raises(
+        UsageError, match="--extender https://a:1: https needs --ca-file, --cert-file, --key-file"
+    ):
+        ask_extender("https://a:1", "default/a")
+    with pytest.raises(DraError, match="No such file"):
+        ask_extender("https://a:1", "default/a", ca_file="no", cert_file="no", key_file="no")
     await bench.server.stop()
     with pytest.raises(DraError, match="refused"):
         await asyncio.to_thread(ask_extender, url, "default/a")
+
+
+async def test_explain_asks_a_process_with_mutual_tls(tmp_path: Path, tasks_left: None) -> None:
+    own, peer = make_pair("extender"), make_pair("operator")
+    (folder := tmp_path / "peer").mkdir()
+    (ca_file, own_key), (cert_file, key_file) = own.write(tmp_path), peer.write(folder)
+    certificate = Certificate(ca_file, own_key, cert_file)
+    async with serving(FakeProcess(FakeVerbs()), context=certificate.context) as (server, _):
+        ask = partial(ask_extender, f"https://127.0.0.1:{server.port}", "default/a", ca_file=str(ca_file))
+        answer = await asyncio.to_thread(ask, cert_file=str(cert_file), key_file=str(key_file))
+        assert answer == "pod default/a: refused: no node suits it: cannot allocate all claims"
+        with pytest.raises(DraError, match=f"--extender https://127.0.0.1:{server.port}: "):
+            await asyncio.to_thread(ask, cert_file=str(ca_file), key_file=str(own_key))
