@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
@@ -24,7 +23,6 @@ from dradriver.kube import (
     Resource,
 )
 from dradriver.model.core.workload import Pod
-from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.testing import builders
@@ -91,9 +89,6 @@ class Plane(ScheduledCluster):
         """Publish devices on a node."""
         await self.client.create(SLICES, builders.slice_(*devices, node_name=node), into=dict)
 
-    async def claim(self, name: str) -> ResourceClaim:
-        return await self.client.get(CLAIMS, name, "default", into=ResourceClaim)
-
     async def until_waiting(self, name: str) -> ResourceClaim:
         """Wait until the pod waits for binding conditions; return its claim."""
         async with asyncio.timeout(30):
@@ -102,21 +97,6 @@ class Plane(ScheduledCluster):
             while not (claim := await self.claim(name)).results:
                 await asyncio.sleep(0.1)
         return claim
-
-    async def set_condition(self, claim: ResourceClaim, kind: str) -> None:
-        """Set a condition of the claim's only device."""
-        (result,) = claim.results
-        now = rfc3339(datetime.now(UTC))
-        condition = {"type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": now}
-        entry = {
-            "driver": result.driver,
-            "pool": result.pool,
-            "device": result.device,
-            "conditions": [condition],
-        }
-        body = {"status": {"devices": [entry]}}
-        name = claim.metadata.name
-        await self.client.patch(CLAIMS, name, "default", body, PatchKind.MERGE, into=dict, subresource="status")
 
 
 @pytest.fixture
