@@ -8,9 +8,10 @@ The first line that applies wins. "Own finalizer" is the finalizer of this contr
 | any | of another Lease | | RIVAL |
 | gone | yes | | RELEASE |
 | allocated, neither own finalizer nor record | no | | NONE: others have allocated it |
-| allocated, and a reason to deallocate it (`must_deallocate`) | any | | CLEAR |
 | allocated, without own finalizer, not deleted | yes | | PROTECT |
-| allocated, with own finalizer | no | | RECORD |
+| allocated, without own finalizer, deleted | yes | | NONE: RELEASE when it is gone |
+| allocated, and a reason to deallocate it (`must_deallocate`) | any | | CLEAR |
+| allocated | no | | RECORD |
 | allocated | yes | | NONE |
 | unallocated, own finalizer or record | any | has no attempt, or nobody wants its attempt any more | RELEASE |
 | unallocated, not deleted, wrong, as far as this controller must allocate it | no | | INVALID |
@@ -20,7 +21,8 @@ The first line that applies wins. "Own finalizer" is the finalizer of this contr
 
 So a claim that others clear is released at once, and so is a claim whose allocation was begun by an earlier
 process. CLEAR is a write of the claim that fails if somebody has reserved the claim meanwhile. RELEASE follows
-from the result of CLEAR.
+from the result of CLEAR. The chart's policy refuses CLEAR without the own finalizer, so PROTECT comes first. It
+is not possible for a claim that is being deleted.
 """
 
 from dataclasses import dataclass
@@ -142,10 +144,10 @@ def next_claim_step(view: ClaimView) -> ClaimStep:
 def _allocated_step(view: ClaimView, claim: ResourceClaim, *, is_own: bool) -> ClaimStep:
     if not is_own and view.record is None:
         return ClaimStep.NONE
+    if not is_own:
+        return ClaimStep.PROTECT if claim.metadata.deletion_timestamp is None else ClaimStep.NONE
     if must_deallocate(claim, view.record):
         return ClaimStep.CLEAR
-    if not is_own and claim.metadata.deletion_timestamp is None:
-        return ClaimStep.PROTECT
     return ClaimStep.RECORD if view.record is None else ClaimStep.NONE
 
 
