@@ -5,6 +5,7 @@ Nodes have no kubelet, so pods are bound and never start.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,7 @@ from tests.e2e.bed import control_plane
 from tests.e2e.bed.api_server_bed import ApiServerBed, api_server_bed
 from tests.e2e.bed.bed import free_port
 from tests.e2e.bed.kube_scheduler import start_extender, start_kube_scheduler, write_config
+from tests.e2e.bed.programs import program
 from tests.e2e.chart.chart_accounts import chart_accounts, write_account_kubeconfig
 from tests.e2e.classic.link_fabric import LinkFabric
 from tests.e2e.scheduling.scheduled_cluster import ScheduledCluster, connect
@@ -47,8 +49,11 @@ PROFILE: Final = "dradriver"
 NAMESPACE: Final = "default"
 NAME: Final = "classic"
 SECONDS: Final = 60
-PLUGINS: Final = {"left": ["fpga.example.com"], "right": ["nic.example.com"], "bare": []}
+PLUGINS: Final = {
+    "left": ["fpga.example.com"], "right": ["nic.example.com"], "removed": ["card.example.com"], "bare": [],
+}  # fmt: skip
 """The kubelet plugins of each controller. The allocations of the last one have no devices."""
+GUIDE: Final = Path(__file__).parents[3] / "docs" / "classic.md"
 VALUES: Final = {
     "classic.enabled": True,
     "scheduler.enabled": True,
@@ -376,3 +381,57 @@ async def test_an_allocation_without_devices_is_deallocated_on_request(plane: Cl
     assert (await plane.claim("bare")).results == []
     for label in ("bare", "right"):
         await plane.check_uses(pod, label, "node-2")
+
+
+def removal_script(controller: str) -> str:
+    """Return the commands of the documentation that remove what a controller has left."""
+    section = GUIDE.read_text("utf-8").partition("## Remove a controller\n")[2]
+    script = section.partition("```bash\n")[2].partition("```\n")[0]
+    assert "controller=license.example.com\n" in script
+    return script.replace("license.example.com", controller, 1)
+
+
+async def run_removal(bed: ApiServerBed, controller: str) -> str:
+    """Run these commands as an administrator, and return their output."""
+    path = f"{program('kubectl').parent}:{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", removal_script(controller)),
+        env={"PATH": path, "KUBECONFIG": bed.kubeconfig(), "HOME": str(bed.folder)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return output.decode()
+
+
+async def test_the_claims_of_a_controller_that_was_removed_for_good_can_be_removed(
+    plane: ClassicPlane, bed: ApiServerBed
+) -> None:
+    """Nothing changes until an administrator runs the commands. Claims of other controllers stay."""
+    for label in ("left", "removed"):
+        plane.fabric(label, node_1=1)
+        await plane.classic_claim(label)
+    pod = await plane.create_pod("pod", "left", "removed")
+    await plane.bound("pod", seconds=SECONDS)
+    await asyncio.to_thread(bed.end, "removed")
+    await plane.client.delete(CLAIMS, "removed", "default")
+    assert "status.reservedFor: Forbidden" in await run_removal(bed, "removed.example.com")
+    await plane.check_uses(pod, "removed", "node-1")
+    await plane.client.delete(PODS, "pod", "default", grace_seconds=0)
+
+    async def is_unused() -> bool:
+        return not (await plane.claim("removed")).status.reserved_for
+
+    await plane.until(is_unused)
+    stays = await plane.claim("removed")
+    assert stays.metadata.deletion_timestamp is not None
+    assert stays.results
+    assert stays.metadata.finalizers == [finalizer("removed.example.com")]
+    await plane.classic_claim("right")
+    await run_removal(bed, "removed.example.com")
+
+    left = (await plane.client.list(CLAIMS, "default", into=ResourceClaim)).items
+    assert [each.metadata.name for each in left] == ["left", "right"]
+    records = (await plane.client.list(CONTROLLER_ALLOCATIONS, into=ControllerAllocation)).items
+    assert "removed" not in {each.spec.claim_name for each in records}
+    (plane.fabric("removed").folder / "claims" / stays.metadata.uid).unlink()  # by hand
