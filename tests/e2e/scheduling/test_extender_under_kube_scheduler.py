@@ -29,9 +29,14 @@ from dradriver.testing import builders
 from tests.e2e.bed import control_plane
 from tests.e2e.bed.api_server_bed import ApiServerBed, api_server_bed
 from tests.e2e.bed.kube_scheduler import start_extender, start_kube_scheduler, write_config
+from tests.e2e.chart.chart_accounts import chart_accounts, write_account_kubeconfig
 from tests.e2e.scheduling.scheduled_cluster import ScheduledCluster, connect
 
 PROFILE: Final = "dradriver"
+VALUES: Final = {
+    "scheduler.enabled": True,
+    "scheduler.kubeScheduler.image.repository": "registry.example.com/kube-scheduler",
+}
 PRIORITIES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 READY: Final = f"{builders.DRIVER}/attached"
 FAILED: Final = f"{builders.DRIVER}/attach-failed"
@@ -39,13 +44,15 @@ FAILED: Final = f"{builders.DRIVER}/attach-failed"
 
 @pytest.fixture(scope="module")
 def bed() -> Iterator[ApiServerBed]:
-    """A control plane whose only kube-scheduler has the extender."""
+    """A control plane whose only kube-scheduler has the extender, which has only the rights of the chart."""
     with api_server_bed() as made:
         made.serve(None, {})
         control_plane.start_controller_manager(made, ())
-        url = start_extender(made, "--no-leader-elect", "--binding-timeout=5")
-        start_kube_scheduler(made, write_config(made, url, "--binding-timeout=5"), "extended-scheduler")
-        yield made
+        with chart_accounts(made, "default", "extender", VALUES):
+            account = write_account_kubeconfig(made, "default", "extender-scheduler")
+            url = start_extender(made, "--no-leader-elect", "--binding-timeout=5", kubeconfig=account)
+            start_kube_scheduler(made, write_config(made, url, "--binding-timeout=5"), "extended-scheduler")
+            yield made
 
 
 class Plane(ScheduledCluster):
