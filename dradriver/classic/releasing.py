@@ -143,6 +143,9 @@ class Releaser:
         claim, record = view.claim, view.record
         if claim is None or next_claim_step(view) is not ClaimStep.WITHDRAW:
             return
+        if await self._has_new_record(claim, record):
+            self._state.withdrawn.discard(uid)
+            return
         if record is not None and not record.is_withdrawn:
             await self._writes.record_withdrawal(claim)
         await self.deallocate(_describe(uid, claim, record))

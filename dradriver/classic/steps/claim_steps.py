@@ -22,8 +22,8 @@ The first line that applies wins. "Own finalizer" is the finalizer of this contr
 
 So a claim that others clear is released at once, and so is a claim whose allocation was begun by an earlier
 process. CLEAR is a write of the claim that fails if somebody has reserved the claim meanwhile. RELEASE follows
-from the result of CLEAR. The chart's policy refuses CLEAR without the own finalizer, so PROTECT comes first. It
-is not possible for a claim that is being deleted.
+from the result of CLEAR. The chart's policy refuses CLEAR without the own finalizer, so PROTECT comes first.
+The API server refuses PROTECT if the claim is being deleted.
 """
 
 from dataclasses import dataclass
