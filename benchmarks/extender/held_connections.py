@@ -1,13 +1,17 @@
-"""`python -m benchmarks.extender.held_connections`: a server of the extender whose calls of `bind` never end.
+"""`python -m benchmarks.extender.held_connections [FOLDER]`: a server whose calls of `bind` never end.
 
 It has no cluster and no pipeline, so its memory is that of the connections and of their requests. It prints its
-port, and runs until it is killed.
+port, and runs until it is killed. With a folder with `tls.crt` and `tls.key`, it speaks mutual TLS, and clients
+have the same certificate.
 """
 
 import asyncio
+import ssl
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import aiohttp
 
@@ -18,7 +22,9 @@ from dradriver.extender.protocol import BindArgs, FilterResult, HostPriority, Me
 from dradriver.extender.serving.metrics import ExtenderMetrics
 from dradriver.extender.serving.server import ExtenderServer
 from dradriver.extender.serving.verb_calls import VerbCalls
+from dradriver.http_server.certificate import Certificate
 from dradriver.model.core.workload import Pod
+from tests.unit.admission.certificates import make_pair
 
 __all__ = ["measure_connection"]
 
@@ -28,7 +34,7 @@ _WARM_UP = 20
 class _WaitingVerbs:
     """Only `bind` is called, and never returns."""
 
-    notice = ""
+    notice = second_allocator = ""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -64,15 +70,26 @@ class _Process:
         return ""
 
 
-async def measure_connection(count: int) -> float:
-    """Return the resident memory of one connection of plain HTTP that a call of `bind` holds, in KiB.
+async def measure_connection(count: int, *, mutual_tls: bool = False) -> float:
+    """Return the resident memory of one connection that a call of `bind` holds, in KiB.
 
     Args:
         count: number of connections.
+        mutual_tls: whether the connections use mutual TLS instead of plain HTTP.
     """
+    with TemporaryDirectory() as folder:
+        context = None
+        if mutual_tls:
+            pair = make_pair("extender")
+            context = ssl.create_default_context(cadata=pair.certificate)
+            context.load_cert_chain(*pair.write(Path(folder)))
+        return await _measure(count, folder if mutual_tls else "", context)
+
+
+async def _measure(count: int, folder: str, context: ssl.SSLContext | None) -> float:
     async with (
-        _server() as (pid, url),
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client,
+        _server(folder) as (pid, url),
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=context or True)) as client,
     ):
         calls: list[asyncio.Task[object]] = []
         try:
@@ -87,13 +104,13 @@ async def measure_connection(count: int) -> float:
 
 
 @asynccontextmanager
-async def _server() -> AsyncIterator[tuple[int, str]]:
-    command = (sys.executable, "-m", "benchmarks.extender.held_connections")
+async def _server(folder: str) -> AsyncIterator[tuple[int, str]]:
+    command = (sys.executable, "-m", "benchmarks.extender.held_connections", *([folder] if folder else ()))
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None
         port = int(await process.stdout.readline())
-        yield process.pid, f"http://127.0.0.1:{port}"
+        yield process.pid, f"{'https' if folder else 'http'}://127.0.0.1:{port}"
     finally:
         process.kill()
         await process.wait()
@@ -124,7 +141,11 @@ async def _call(client: aiohttp.ClientSession, url: str, args: Mapping[str, str]
 
 async def main() -> None:
     """Serve until the process is killed."""
-    server = ExtenderServer(_Process(), host="127.0.0.1")
+    context = None
+    if len(sys.argv) > 1:
+        certificate, key = (Path(sys.argv[1]) / name for name in ("tls.crt", "tls.key"))
+        context = Certificate(certificate, key, certificate).context
+    server = ExtenderServer(_Process(), host="127.0.0.1", context=context)
     await server.start()
     print(server.port, flush=True)
     await asyncio.get_running_loop().create_future()

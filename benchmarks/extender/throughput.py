@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,14 +18,17 @@ from itertools import islice
 from statistics import median
 from typing import Final
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from benchmarks.allocator.workloads import Workload
 from benchmarks.allocator.workloads.alike import mig, plain
 from benchmarks.allocator.workloads.superpods import superpods
 from benchmarks.extender.cluster import NAMESPACE, build, control_plane_only, extender, plugin, pod
 from benchmarks.report import markdown
 from benchmarks.waiting import cpu_seconds, each
-from dradriver.kube import CLAIMS, EVENTS, PODS, Cache, Client, PatchKind
+from dradriver.kube import CLAIMS, PODS, Cache, Client, PatchKind
 from dradriver.model.core.workload import Pod
+from tests.e2e.bed.bed import free_port
 
 _ROWS: Final[Mapping[str, Callable[[], Workload]]] = {
     "plain-100": partial(plain, 100, 1),
@@ -53,7 +57,7 @@ class Round:
     Attributes:
         seconds: the time from the creation of the first pod until all pods that fit were bound.
         bound: number of pods that were bound.
-        failures: number of events about failed bindings.
+        failures: number of calls of `bind` that failed; 0 without an extender.
         cpu: CPU time of each scheduling process for each bound pod, in milliseconds.
     """
 
@@ -79,13 +83,16 @@ class Measurement:
         self._pods = pods
         self._idle = idle
 
-    async def measure(self, profile: str, prefix: str, processes: Mapping[str, int]) -> Round:
+    async def measure(
+        self, profile: str, prefix: str, processes: Mapping[str, int], count_failures: Callable[[], int]
+    ) -> Round:
         """Create claims and pods, wait until the pods are bound, and delete them.
 
         Args:
             profile: the name of the profile of kube-scheduler.
             prefix: the beginning of the names of the pods.
             processes: the process IDs of the scheduling processes, by name.
+            count_failures: returns the number of calls of `bind` that failed.
         """
         client, names = self._client, [f"{prefix}-{number}" for number in range(self._pods)]
         specs = dict(zip(names, islice(self._workload.pods, self._pods), strict=False))
@@ -116,16 +123,9 @@ class Measurement:
                 await asyncio.sleep(0.05)
             now = _cpu_seconds(processes)
         cpu = {name: 1000 * (now[name] - used[name]) / max(1, len(bound_at)) for name in processes}
-        failures = await self._count_failures()
+        failures = await asyncio.to_thread(count_failures)
         await self._delete(list(specs))
         return Round(max(bound_at.values(), default=began) - began, len(bound_at), failures, cpu)
-
-    async def _count_failures(self) -> int:
-        """Return the number of events about failed bindings, and delete all events."""
-        events = (await self._client.list(EVENTS, NAMESPACE, into=dict)).items
-        for event in events:
-            await self._client.delete(EVENTS, event["metadata"]["name"], NAMESPACE)
-        return sum("binding rejected" in str(event.get("message")) for event in events)
 
     async def _delete(self, names: Sequence[str]) -> None:
         client, unprotected = self._client, {"metadata": {"finalizers": None}}
@@ -140,6 +140,27 @@ class Measurement:
         await each(names, release)
 
 
+def count_failed_binds(metrics: str) -> int:
+    """Return the number of calls of `bind` that an extender did not answer with success.
+
+    Args:
+        metrics: the metrics of the extender, which begin at zero in each round.
+    """
+    return sum(
+        int(sample.value)
+        for family in text_string_to_metric_families(metrics)
+        for sample in family.samples
+        if sample.name == "dradriver_extender_requests_total"
+        and sample.labels["verb"] == "bind"
+        and sample.labels["outcome"] != "ok"
+    )
+
+
+def _read_failed_binds(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        return count_failed_binds(answer.read().decode())
+
+
 async def main() -> int:
     """Measure the rows, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.extender.throughput", description=__doc__)
@@ -151,7 +172,12 @@ async def main() -> int:
         "--idle", type=float, default=20.0, help="a round ends after so many seconds without a binding"
     )
     options = parser.parse_args()
-    rows = []
+    rows, port = [], free_port()
+    metrics = (f"--metrics-port={port}", "--metrics-host=127.0.0.1")
+    peers = (
+        ("plugin", plugin, lambda: 0),
+        ("extender", lambda bed, order: extender(bed, order, *metrics), partial(_read_failed_binds, port)),
+    )
     for name in options.rows or _ROWS:
         workload = _ROWS[name]()
         rounds: dict[str, list[Round]] = {"plugin": [], "extender": []}
@@ -161,11 +187,12 @@ async def main() -> int:
                 client, workload, min(options.pods, workload.stay or options.pods), options.idle
             )
             for number in range(options.rounds):
-                for peer, run in (("plugin", plugin), ("extender", extender)):
+                for peer, run, count_failures in peers:
                     print(f"{name}: round {number + 1} of {options.rounds}, {peer}", file=sys.stderr)
                     with run(bed, options.order) as profile:
                         processes = {each: bed.pid(each) for each in _PROCESSES[peer]}
-                        found = await measurement.measure(profile, f"{peer}-{number}", processes)
+                        prefix = f"{peer}-{number}"
+                        found = await measurement.measure(profile, prefix, processes, count_failures)
                     print(found, file=sys.stderr)
                     rounds[peer].append(found)
         rows.append(_row(name, rounds["plugin"], rounds["extender"]))

@@ -155,6 +155,8 @@ async def measure(pods: Pods, process: Process, count: int) -> Iterable[Sequence
     connection = await measure_connection(count)
     rows.append(("memory of the extender for each pod that waits, KiB", f"{grown - connection:.3g}"))
     rows.append(("memory of the connection that kube-scheduler holds for the pod, KiB", f"{connection:.3g}"))
+    encrypted = await measure_connection(count, mutual_tls=True)
+    rows.append(("memory of this connection with mutual TLS, KiB", f"{encrypted:.3g}"))
     began, used = time.monotonic(), process.live_cpu_seconds()
     await asyncio.sleep(_QUIET_SECONDS)
     share = (process.live_cpu_seconds() - used) / (time.monotonic() - began)

@@ -106,6 +106,7 @@ class Allocator:
                 if earlier is None or earlier.node != attempt.node:
                     await self._release_earlier(uid)
                 self._state.settled.discard(uid)
+                self._state.withdrawn.discard(uid)
                 self._state.attempts[uid] = attempt
                 stored = await self._writes.add_finalizer(self._state.claim(uid) or controlled.claim)
                 await self._writes.create_record(stored, attempt.node)
@@ -190,7 +191,8 @@ class Allocator:
             _log.info("%s", error)
             current = self._state.claim(uid)
             if current is not None and current.allocation is not None:
-                await self._releaser.withdraw(current)
+                self._state.withdrawn.add(uid)
+                await self._releaser.withdraw(uid)
             return
         self._state.attempts.pop(uid, None)
         self._state.changes += 1

@@ -188,6 +188,9 @@ class ClassicController:
             case ClaimStep.RELEASE:
                 async with self.state.locks.hold(view.uid):
                     await self._releaser.release(view.uid)
+            case ClaimStep.WITHDRAW:
+                async with self.state.locks.hold(view.uid):
+                    await self._releaser.withdraw(view.uid)
             case ClaimStep.FOREIGN | ClaimStep.INVALID:
                 self._report(view, step)
                 await changed.wait()

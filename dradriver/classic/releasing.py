@@ -13,6 +13,17 @@ allocation is cleared first. This write fails if the claim has changed, and afte
 
 A claim that is gone is released by its record.
 
+If others allocate a claim while this process works on it, the claim keeps their allocation, and the driver
+deallocates its own. Claim and record look as if the controller had allocated the claim, so the record is
+marked first and deleted last.
+
+| the process dies after | the next process finds | and continues with |
+|---|---|---|
+| the record is marked | a marked record of an allocated claim | `deallocate` |
+| `deallocate` | the same | `deallocate`, once more |
+| the finalizer is removed | the same, without finalizer | `deallocate`, once more |
+| the record is deleted | nothing | nothing |
+
 A process may have lost the answer of its write of an allocation, or died before it. So before `deallocate`, a
 claim that this process has not cleared gets an annotation: after this write, no earlier one can allocate it.
 
@@ -120,16 +131,28 @@ class Releaser:
             self._state.settled.discard(uid)
             return
 
-    async def withdraw(self, claim: ResourceClaim) -> None:
+    async def withdraw(self, uid: str) -> None:
         """Release what the driver holds for a claim that others have allocated; the caller holds its lock.
 
         The claim keeps the allocation of the others.
+
+        Raises:
+            DraError: the driver failed, or the API server did. The caller must try again.
         """
-        record = self._state.record(claim.metadata.uid)
-        await self.deallocate(_describe(claim.metadata.uid, claim, record))
+        view = self._state.view(uid)
+        claim, record = view.claim, view.record
+        if claim is None or next_claim_step(view) is not ClaimStep.WITHDRAW:
+            return
+        if await self._has_new_record(claim, record):
+            self._state.withdrawn.discard(uid)
+            return
+        if record is not None and not record.is_withdrawn:
+            await self._writes.record_withdrawal(claim)
+        await self.deallocate(_describe(uid, claim, record))
+        await self._writes.remove_finalizer(claim, allocated=True)
         if record is not None:
             await self._writes.delete_record(record)
-        await self._writes.remove_finalizer(claim, allocated=True)
+        self._state.withdrawn.discard(uid)
 
     async def deallocate(self, claim: RecordedClaim) -> None:
         """Call `deallocate`; the caller holds the lock of the claim.
@@ -173,6 +196,9 @@ class Releaser:
             await self._writes.delete_record(record)
         if claim is not None:
             await self._writes.remove_finalizer(claim)
+            current = self._state.claim(claim.metadata.uid)
+            if current is not None and current.allocation is not None:  # of others, after `settle`
+                self._state.withdrawn.add(claim.metadata.uid)
 
 
 def _describe(uid: str, claim: ResourceClaim | None, record: ControllerAllocation | None) -> RecordedClaim:

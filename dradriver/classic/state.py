@@ -67,6 +67,7 @@ class ControllerState:
         attempts: the unfinished attempts of this process, by UID of the claim.
         locks: by UID of the claim. A task holds the lock while a method of the driver works on the claim.
         settled: UIDs of claims whose allocation this process has cleared. No earlier write can allocate them.
+        withdrawn: UIDs of claims that others have allocated while this process worked on them.
         changes: how often this process has allocated or released a claim.
     """
 
@@ -80,6 +81,7 @@ class ControllerState:
         self.records = Cache(client, CONTROLLER_ALLOCATIONS, ControllerAllocation)
         self.attempts: dict[str, Attempt] = {}
         self.settled: set[str] = set()
+        self.withdrawn: set[str] = set()
         self.locks = KeyLocks()
         self.changes = 0
         self._refs: dict[str, str] = {}  # `namespace/name` of each claim, by UID
@@ -142,7 +144,9 @@ class ControllerState:
     def view(self, uid: str) -> ClaimView:
         """Return all that decides about a claim."""
         claim, attempt = self.claim(uid), self.attempts.get(uid)
-        view = ClaimView(self.controller, self.lease, uid, claim, self.record(uid))
+        view = ClaimView(
+            self.controller, self.lease, uid, claim, self.record(uid), is_seen_withdrawn=uid in self.withdrawn
+        )
         if claim is None:
             return view
         nodes = frozenset(self._selected_nodes(claim)) if attempt is not None else frozenset[str]()

@@ -5,6 +5,7 @@ what follows if the process dies after a write.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,7 +25,13 @@ from dradriver.kube import (
     Unavailable,
 )
 from dradriver.model.classic.allocation_records import ControllerAllocation, RecordedAllocation
-from dradriver.model.classic.names import LEASE_ANNOTATION, NODE_ANNOTATION, RELEASE_ANNOTATION, finalizer
+from dradriver.model.classic.names import (
+    LEASE_ANNOTATION,
+    NODE_ANNOTATION,
+    RELEASE_ANNOTATION,
+    WITHDRAWAL_ANNOTATION,
+    finalizer,
+)
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import Allocation, ConsumerReference, ResourceClaim
 
@@ -222,15 +229,32 @@ class ClaimWrites:
             ClaimChangedError: others have deleted the record.
             ApiError: the write failed.
         """
-        meta = claim.metadata
-        body = {"metadata": {"annotations": {NODE_ANNOTATION: node}}}
         try:
-            stored = await self._client.patch(
-                *(CONTROLLER_ALLOCATIONS, meta.uid, meta.namespace, body, PatchKind.MERGE),
-                into=ControllerAllocation,
-            )
+            await self._annotate_record(claim, NODE_ANNOTATION, node)
         except NotFound as error:
             raise ClaimChangedError(f"claim {claim.ref}: its record was deleted") from error
+
+    async def record_withdrawal(self, claim: ResourceClaim) -> None:
+        """Record that others have allocated a claim, before the driver deallocates it.
+
+        If others have deleted the record, nothing is recorded.
+
+        Args:
+            claim: the claim.
+
+        Raises:
+            ApiError: the write failed.
+        """
+        with suppress(NotFound):
+            await self._annotate_record(claim, WITHDRAWAL_ANNOTATION, "true")
+
+    async def _annotate_record(self, claim: ResourceClaim, annotation: str, value: str) -> None:
+        meta = claim.metadata
+        body = {"metadata": {"annotations": {annotation: value}}}
+        stored = await self._client.patch(
+            *(CONTROLLER_ALLOCATIONS, meta.uid, meta.namespace, body, PatchKind.MERGE),
+            into=ControllerAllocation,
+        )
         self._state.records.apply_written(stored)
 
     async def delete_record(self, record: ControllerAllocation) -> None:

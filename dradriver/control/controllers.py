@@ -10,6 +10,7 @@ from dradriver.control.classic.context_controller import ContextController
 from dradriver.control.classic.silent_controllers import SilentControllers
 from dradriver.control.conflicts.controller import NAME as CONFLICTS
 from dradriver.control.conflicts.controller import DoubleAllocationController
+from dradriver.control.conflicts.late_bindings import LateBindingController
 from dradriver.control.pools.controller import NAME as POOLS
 from dradriver.control.pools.controller import PoolController
 from dradriver.control.runtime.caches import Caches
@@ -72,6 +73,7 @@ class Controllers:
             self._scheduler.is_binding,
             self.metrics,
         )
+        self._late_bindings = LateBindingController(self.caches, scheduler_executor, self.metrics)
         self._contexts = ContextController(self.caches, self._executor(client, CONTEXTS), self.metrics)
         self._silent_controllers = SilentControllers(
             self.caches, scheduler_executor, self.metrics, settings.binding_timeout
@@ -94,6 +96,7 @@ class Controllers:
                 await stack.enter_async_context(self._evictions)
             await stack.enter_async_context(self._pools)
             await stack.enter_async_context(self._conflicts)
+            await stack.enter_async_context(self._late_bindings)
             await stack.enter_async_context(self._contexts)
             await stack.enter_async_context(self._silent_controllers)
             await stack.enter_async_context(self._scheduler)

@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from dradriver.aio.key_locks import KeyLocks
+from dradriver.control.claims.pod_claims import is_reserved_for
 from dradriver.control.extended import requested_amounts
 from dradriver.control.preemption.victims import Preemption
 from dradriver.control.runtime.actions import Action, Bind, NextAction, Nudge, Step, WriteContext
 from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.metrics import ControlMetrics
+from dradriver.control.scheduler.binding.binding_conditions import find_deadline
 from dradriver.control.scheduler.binding.binding_cycle import BindingCycle
 from dradriver.control.scheduler.binding.failed_plan import FailedPlan
 from dradriver.control.scheduler.binding.plan_writes import PlanFailed
@@ -113,18 +115,17 @@ class ExtenderCycle(BindingCycle):
                 the pod, the nomination stays, and kube-scheduler asks about all nodes next.
 
         Raises:
-            BindError: the pod is being bound.
+            BindError: the devices of the last attempt are being released.
         """
         key = pod.ref
         async with self._deciding.hold(key):
-            if (node := self._calls.node(key)) is not None:
-                raise BindError(f"pod {key} is being bound to node {node}")
-            if key in self._plans and key not in self._nominations:
-                raise BindError(f"pod {key}: the devices of the last attempt are being released")
+            self._end_last_call(key)
             self._caches.pods.apply_written(pod)
             self._abandoned.discard(key)
             self._context_writes.pop(key, None)
             before = self._plans.get(key)
+            if self._filter_calls.is_first(key):
+                self._attempts.begin(key)
             is_alone = self._filter_calls.begin(key, pod, nodes)
             try:
                 verdict = await self._plan(key, pod, nodes, self._other_nodes, preempts=not is_alone)
@@ -148,6 +149,21 @@ class ExtenderCycle(BindingCycle):
                     self._context_writes[key] = write  # a round of the negotiation does not wait for a backoff
                 self._loop.queue.add(key)
         return verdict
+
+    def _end_last_call(self, key: str) -> None:
+        """End the call of `bind` of the last scheduling attempt.
+
+        kube-scheduler filters no pod that it binds. So if there is a call, kube-scheduler was restarted, or it
+        has given up the call, and the server has not noticed this.
+
+        Raises:
+            BindError: the devices of the last attempt are being released.
+        """
+        if key in self._calls:
+            self._calls.fail(key, f"pod {key}: a new scheduling attempt has begun")
+            self._loop.queue.add(key)
+        if key in self._plans and key not in self._nominations:
+            raise BindError(f"pod {key}: the devices of the last attempt are being released")
 
     def accepts_all(self, pod: Pod) -> bool:
         """Return whether a pod needs no devices, so that each node suits it; it needs no nomination.
@@ -235,14 +251,24 @@ class ExtenderCycle(BindingCycle):
             if key in self._calls or key in self._failures:
                 self._end_nomination(key)
                 return await super().decide(key)
-            left = self._nominations.seconds_left(key)
-            if left > 0:
+            if self._nominations.seconds_left(key) <= 0 and self._holds_devices(key, pod):
+                self._nominations.add(key, NUDGE_SECONDS, self._nominations.scores(key))
+            if (left := self._nominations.seconds_left(key)) > 0:
                 self._loop.queue.add_after(key, left)
                 return Step(NextAction.WAIT)
             _log.info("pod %s: its devices are free again: kube-scheduler did not bind it in time", key)
             self.forget(key)
             self._abandoned.add(key)
             return self._release(key, pod)
+
+    def _holds_devices(self, key: str, pod: Pod) -> bool:
+        """Return whether devices are ready or becoming ready for a pod, and their deadline has not passed.
+
+        An earlier process, or an earlier call of `bind`, may have allocated them.
+        """
+        claims = [each for each in self._claims_of(self._plans[key]) if is_reserved_for(each, pod)]
+        end = find_deadline(claims, deadline := self._waiting_pods.deadline(key))
+        return end is not None and deadline.now is not None and deadline.now < end
 
     def _release(self, key: str, pod: Pod) -> Step:
         """Release the devices of a pod that kube-scheduler does not try any more, one claim at a time.
@@ -332,7 +358,7 @@ class ExtenderCycle(BindingCycle):
             known = tuple(context.spec.potential_nodes)
         if plan.pending_classic and known:
             names = dict.fromkeys([plan.node, *known])
-            self._view.set_plan(key, replace(plan, potential_nodes=tuple(names)[:MAX_POTENTIAL_NODES]))
+            self._view.update_plan(key, replace(plan, potential_nodes=tuple(names)[:MAX_POTENTIAL_NODES]))
 
     def report_failure(self, key: str, pod: Pod, failure: FailedPlan) -> Step:
         """Answer the call of `bind`. kube-scheduler reports the failure, and tries the pod again."""

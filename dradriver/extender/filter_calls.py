@@ -25,6 +25,10 @@ class FilterCalls:
         self._sets: dict[frozenset[str], tuple[frozenset[str], int]] = {}
         """The equal sets of `_excluded` as one set, with the number of its pods."""
 
+    def is_first(self, key: str) -> bool:
+        """Return whether the next call about a pod is the first one of its scheduling attempt."""
+        return key not in self._asked_alone
+
     def begin(self, key: str, pod: Pod, nodes: Sequence[str]) -> bool:
         """Record that a call begins, and return whether it is only about the nominated node.
 
@@ -37,9 +41,9 @@ class FilterCalls:
             nodes: the nodes of the call.
         """
         self._evicts_on.pop(key, None)
-        is_second = key in self._asked_alone
+        is_first = self.is_first(key)
         self._asked_alone.discard(key)
-        return not is_second and list(nodes) == [pod.status.nominated_node_name]
+        return is_first and list(nodes) == [pod.status.nominated_node_name]
 
     def expect_all_nodes(self, key: str) -> None:
         """Record that the nominated node was refused, so that the next call is about all nodes."""

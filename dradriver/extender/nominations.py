@@ -2,7 +2,8 @@
 
 Between `filter` and `bind`, kube-scheduler runs its other plugins, and it may call `filter` for other pods. The
 devices of a nominated plan count as in use, so that other pods do not get them. kube-scheduler does not report
-that it gave a pod up, so a plan expires. Nominations are in memory only: without them, `bind` makes a new plan.
+that it gave a pod up, so a plan expires. While devices become ready for the pod (KEP-5007), the nomination is
+renewed until their deadline. Nominations are in memory only: without them, `bind` makes a new plan.
 """
 
 import time

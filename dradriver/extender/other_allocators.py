@@ -3,22 +3,26 @@
 Two allocators do not know of each other's decisions that are still being written, so both may allocate one
 device. A pool is contested if both of these are true:
 
-- Another allocator has allocated a claim from the pool since this process leads.
-- Pods of this scheduler use devices of the pool, or a class that such a claim requests.
+- Another allocator has allocated a claim from the pool since this scheduler is installed, and the claim still
+  exists.
+- Pods of this scheduler use devices of the pool, or a class that such a claim requests. A pod that waits for
+  an extended resource of a class (KEP-5004) uses the class before its special claim exists.
 
-So a cluster in which each scheduler has classes and pools of its own has no contested pool. Allocations of
-earlier times do not count, because the cluster may have been rebuilt since. Pools that no slice publishes do
+So a cluster in which each scheduler has classes and pools of its own has no contested pool. Allocations from
+before the installation do not count: otherwise, workloads could not move to this scheduler in a rolling update,
+because the new pods would wait for the old ones. Pools that no slice publishes do
 not count either: their devices are allocated by controllers (KEP-3063), and never by this scheduler.
 
 A change of one claim costs work for its own pools and classes. Only if the first pod of this scheduler begins
 to use a class, or the last one ends, the other allocator's claims of this class are read.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from dradriver.allocator.supply.devices_in_use import PoolKey
+from dradriver.control.extended import ClassesByResource, requested_amounts
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 
@@ -29,8 +33,10 @@ __all__ = [
     "ContestedPool",
     "OtherAllocators",
     "describe_use",
+    "describe_wait",
     "find_other_scheduler",
     "scheduler_of",
+    "waited_for",
 ]
 
 CONTESTED_POOL: Final = "ContestedPool"
@@ -38,7 +44,7 @@ CONTESTED_POOL: Final = "ContestedPool"
 SHARED_CLASS: Final = "SharedDeviceClass"
 """The reason of the event: pods of two schedulers use a class, and both may allocate from its pools."""
 
-_SHOWN_POOLS: Final = 3
+_MAX_SHOWN: Final = 3
 _MAX_KNOWN_USES: Final = 10_000
 _ADVICE: Final = "Use a DeviceClass for each scheduler, so that the pools of their devices differ"
 
@@ -49,13 +55,15 @@ K = TypeVar("K", bound=Hashable)
 class ClaimUse:
     """The facts about a claim that decide whether its pools are contested.
 
+    A pod that waits for extended resources counts as a claim without devices.
+
     Attributes:
         classes: the device classes of its requests.
         pools: the pools of its devices, without admin access.
         is_ours: whether a pod of this scheduler uses it.
         waiting_for: the other schedulers whose pods use it and have no node.
-        allocator: the other allocator that has allocated the claim since this process became the leader; empty
-            if there is none.
+        allocator: the other allocator that has allocated the claim since this scheduler is installed; empty if
+            there is none.
     """
 
     classes: frozenset[str] = frozenset()
@@ -100,8 +108,8 @@ def describe_use(
         claim: the claim.
         pods: the pods that use it.
         ours: the names of this scheduler.
-        allocator: the other allocator that has allocated the claim since this process became the leader; empty
-            if there is none.
+        allocator: the other allocator that has allocated the claim since this scheduler is installed; empty if
+            there is none.
     """
     active = [pod for pod in pods if not pod.finished]
     others = [pod for pod in active if scheduler_of(pod) not in ours]
@@ -113,6 +121,31 @@ def describe_use(
         allocator=allocator,
     )
     return use if use.is_ours or use.waiting_for or use.allocator else None
+
+
+def waited_for(pod: Pod) -> Collection[str]:
+    """Return the extended resources for which a pod waits.
+
+    A pod with a node does not wait: its special claim has the devices, or a device plugin serves the pod.
+    """
+    return () if pod.finished or pod.spec.node_name else requested_amounts(pod)
+
+
+def describe_wait(pod: Pod, ours: Collection[str], classes: ClassesByResource) -> ClaimUse | None:
+    """Return what counts about the extended resources of a pod; None if it waits for no class.
+
+    Args:
+        pod: the pod.
+        ours: the names of this scheduler.
+        classes: the device classes by the extended resources that they serve.
+    """
+    names = frozenset(name for each in waited_for(pod) if (name := classes.class_name(each)))
+    if not names:
+        return None
+    scheduler = scheduler_of(pod)
+    if scheduler in ours:
+        return ClaimUse(classes=names, is_ours=True)
+    return ClaimUse(classes=names, waiting_for=frozenset({scheduler}))
 
 
 def _classes_of(claim: ResourceClaim) -> Iterable[str]:
@@ -130,6 +163,9 @@ class _Index(Generic[K]):
 
     def __contains__(self, key: K) -> bool:
         return key in self._refs
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._refs)
 
     def find(self, key: K) -> Collection[str]:
         return self._refs.get(key, {})
@@ -174,8 +210,8 @@ class OtherAllocators:
         """Add or replace what counts about a claim.
 
         Args:
-            ref: `namespace/name` of the claim.
-            use: what counts about it. None: nothing, or the claim was deleted.
+            ref: `namespace/name` of the claim. `pod namespace/name` of a pod that waits for extended resources.
+            use: what counts about it. None: nothing, or the object was deleted.
         """
         before = self._uses.get(ref)
         if use == before:
@@ -233,8 +269,7 @@ class OtherAllocators:
         """Return the reason of the event about a class; empty if only one scheduler uses it."""
         if any(True for _ in self._contested_pools_of(device_class)):
             return CONTESTED_POOL
-        is_shared = device_class in self._our_classes and device_class in self._waiting_classes
-        return SHARED_CLASS if is_shared else ""
+        return SHARED_CLASS if self._is_shared(device_class) else ""
 
     def describe(self, device_class: str) -> str:
         """Return the message of the event about a class for which `find_reason` returns a reason."""
@@ -251,6 +286,15 @@ class OtherAllocators:
             f"pods of the schedulers {self._name} and {others} use this class. If both allocate devices of one "
             f"pool, two claims can get one device. {_ADVICE}"
         )
+
+    def signs(self) -> str:
+        """Return all signs of another allocator: `notice()`, and shared classes; empty if there is none."""
+        shared = [name for name in self._our_classes if self._is_shared(name)]
+        classes = f"pods of other schedulers also use device class {_name_some(shared)}" if shared else ""
+        return "; ".join(filter(None, (self.notice(), classes)))
+
+    def _is_shared(self, device_class: str) -> bool:
+        return device_class in self._our_classes and device_class in self._waiting_classes
 
     def _contested_pools_of(self, device_class: str) -> Iterator[PoolKey]:
         for ref in self._foreign_classes.find(device_class):
@@ -306,5 +350,9 @@ class OtherAllocators:
 
 def _name_pools(pools: Collection[PoolKey]) -> str:
     names = [f"{driver}/{name}" for driver, name in pools]
-    more = f" and {len(names) - _SHOWN_POOLS} more" if len(names) > _SHOWN_POOLS else ""
-    return f"resource pool{'s' if len(names) > 1 else ''} {', '.join(names[:_SHOWN_POOLS])}{more}"
+    return f"resource pool{'s' if len(names) > 1 else ''} {_name_some(names)}"
+
+
+def _name_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+    return f"{', '.join(names[:_MAX_SHOWN])}{more}"

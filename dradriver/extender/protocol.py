@@ -143,6 +143,10 @@ class Verbs(Protocol):
     def notice(self) -> str:
         """Return what operators should know while the verbs work; empty if there is nothing."""
 
+    @property
+    def second_allocator(self) -> str:
+        """Return the signs of another allocator for the same devices; empty if there is none."""
+
     def explain(self, pod: str) -> PodState:
         """Return what the extender knows about a pod (`namespace/name`)."""
 

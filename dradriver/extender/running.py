@@ -3,10 +3,12 @@
 import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 from dradriver.control.classic.context_controller import ContextController
 from dradriver.control.classic.silent_controllers import SilentControllers
 from dradriver.control.conflicts.controller import DoubleAllocationController
+from dradriver.control.conflicts.late_bindings import LateBindingController
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.metrics import ControlMetrics
@@ -23,7 +25,11 @@ _log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def run_verbs(
-    client: Client, settings: SchedulerSettings, metrics: ControlMetrics, scheduler_names: Collection[str]
+    client: Client,
+    settings: SchedulerSettings,
+    metrics: ControlMetrics,
+    scheduler_names: Collection[str],
+    installed: datetime | None = None,
 ) -> AsyncIterator[ExtenderVerbs]:
     """Run the verbs inside `async with`. It is entered when the caches have read all objects.
 
@@ -35,6 +41,8 @@ async def run_verbs(
         settings: the settings of scheduling.
         metrics: receives counts and durations.
         scheduler_names: the profiles of kube-scheduler that use this extender (`spec.schedulerName`).
+        installed: when this scheduler was installed: later allocations of other allocators count. None: only
+            those since the verbs run count.
     """
     has_rules = settings.features.device_taints and await client.serves(TAINT_RULES)
     if settings.features.device_taints and not has_rules:
@@ -45,8 +53,11 @@ async def run_verbs(
         executor = Executor(client, caches, recorder, reports_bindings=False)
         cycle = ExtenderCycle(caches, executor, settings, metrics, scheduler_names)
         conflicts = DoubleAllocationController(caches, cycle.allocations, executor, cycle.is_binding, metrics)
-        contested_pools = ContestedPoolController(caches, executor, cycle, metrics, scheduler_names, client)
+        late_bindings = LateBindingController(caches, executor, metrics)
+        contested_pools = ContestedPoolController(
+            caches, executor, cycle, metrics, scheduler_names, client, installed
+        )
         contexts = ContextController(caches, executor, metrics)
         silent = SilentControllers(caches, executor, metrics, settings.binding_timeout)
-        async with caches, conflicts, contexts, silent, cycle, contested_pools:
-            yield ExtenderVerbs(cycle, contested_pools.explain)
+        async with caches, conflicts, late_bindings, contexts, silent, cycle, contested_pools:
+            yield ExtenderVerbs(cycle, contested_pools.explain, contested_pools.find_signs)

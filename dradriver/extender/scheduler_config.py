@@ -4,23 +4,25 @@ Source: `k8s.io/kube-scheduler/config/v1`, and `k8s.io/component-base/config/v1a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from dradriver.errors import UsageError
-from dradriver.extender.addresses import is_loopback
+from dradriver.extender.addresses import check_address
 from dradriver.model.core.lease import LeaseTiming
 
-__all__ = ["BINDING_MARGIN", "KubeSchedulerSettings", "build_config", "check_names"]
+__all__ = ["BINDING_MARGIN", "SCHEDULER_LEASE", "KubeSchedulerSettings", "build_config", "check_names"]
 
 DECISION_TIMEOUT: Final = timedelta(seconds=5)
 """Time limit of `filter`, `prioritize` and `preempt`. kube-scheduler decides on one pod at a time."""
 
 BINDING_MARGIN: Final = timedelta(seconds=30)
 """Time for the writes of `bind` besides the wait for binding conditions."""
+
+SCHEDULER_LEASE: Final = LeaseTiming(9)
+"""The Leases of kube-scheduler and of the extender; docs/scheduler.md derives the time of a takeover."""
 
 _PACKED_WEIGHT: Final = 1000
 """The weight of the extender's scores, if the devices decide on the node.
@@ -58,7 +60,7 @@ class KubeSchedulerSettings:
     leader_elect: bool = True
     lease_name: str = "dradriver-kube-scheduler"
     lease_namespace: str = "kube-system"
-    timing: LeaseTiming = field(default_factory=LeaseTiming)
+    timing: LeaseTiming = SCHEDULER_LEASE
     qps: int = 500
     burst: int = 1000
 
@@ -70,7 +72,7 @@ def build_config(settings: KubeSchedulerSettings) -> dict[str, Any]:
         UsageError: the settings contradict each other. The message names the option.
     """
     check_names(settings.scheduler_names)
-    _check_url(settings)
+    check_address("--url", settings.url, (settings.ca_file, settings.cert_file, settings.key_file))
     timing = settings.timing
     connection: dict[str, Any] = {"qps": settings.qps, "burst": settings.burst}
     if settings.kubeconfig:
@@ -143,29 +145,3 @@ def check_names(names: Sequence[str]) -> None:
             raise UsageError("--scheduler-name: must not be empty")
         if names.count(name) > 1:
             raise UsageError(f"--scheduler-name {name}: is given twice")
-
-
-def _check_url(settings: KubeSchedulerSettings) -> None:
-    url = settings.url
-    try:
-        parts = urlsplit(url)
-        has_port = parts.port is not None
-    except ValueError as error:
-        raise UsageError(f"--url {url}: {error}") from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not has_port:
-        raise UsageError(f"--url {url}: must be http://HOST:PORT or https://HOST:PORT")
-    if parts.path.rstrip("/") or parts.query or parts.fragment:
-        raise UsageError(f"--url {url}: must have no path, because kube-scheduler appends the verb")
-    files = {
-        "--ca-file": settings.ca_file,
-        "--cert-file": settings.cert_file,
-        "--key-file": settings.key_file,
-    }
-    if parts.scheme == "https":
-        missing = ", ".join(flag for flag, value in files.items() if not value)
-        if missing:
-            raise UsageError(f"--url {url}: https needs {missing}, because both sides verify certificates")
-    elif given := ", ".join(flag for flag, value in files.items() if value):
-        raise UsageError(f"--url {url}: {given} needs https")
-    elif not is_loopback(parts.hostname):
-        raise UsageError(f"--url {url}: plain HTTP is possible only to 127.0.0.1, ::1 or localhost; use https")

@@ -26,16 +26,28 @@ class ExtenderVerbs:
     Args:
         cycle: makes and carries out the plans.
         explain_contested: returns which pools are not served, because they have another allocator.
+        find_signs: returns all signs of another allocator.
     """
 
-    def __init__(self, cycle: ExtenderCycle, explain_contested: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self,
+        cycle: ExtenderCycle,
+        explain_contested: Callable[[], str] = lambda: "",
+        find_signs: Callable[[], str] = lambda: "",
+    ) -> None:
         self._cycle = cycle
         self._explain_contested = explain_contested
+        self._find_signs = find_signs
 
     @property
     def notice(self) -> str:
         """Return which pools are not served, because they have another allocator; empty if there is none."""
         return self._explain_contested()
+
+    @property
+    def second_allocator(self) -> str:
+        """Return all signs of another allocator; empty if there is none."""
+        return self._find_signs()
 
     def explain(self, pod: str) -> PodState:
         """Return what the extender knows about a pod (`namespace/name`)."""
@@ -46,7 +58,7 @@ class ExtenderVerbs:
         """Return on which of the nodes the pod can run.
 
         Raises:
-            BindError: the pod is being bound.
+            BindError: the devices of the last attempt are being released.
         """
         if self._cycle.accepts_all(pod):
             return FilterResult(node_names=list(nodes))

@@ -15,7 +15,7 @@ import msgspec
 from dradriver.errors import DraError, InvalidObjectError, Problem
 from dradriver.kube.config.connection import find_connection
 from dradriver.kube.errors import ApiError, Gone, NotFound, Unavailable, error_from_status
-from dradriver.kube.http.request import MAX_LIST_BYTES, MAX_OBJECT_BYTES, Request
+from dradriver.kube.http.request import MAX_LIST_BYTES, MAX_OBJECT_BYTES, Request, WriteGuard
 from dradriver.kube.resources import DRA_GROUP, PODS, Resource
 from dradriver.kube.watch_events import (
     TRUNCATED,
@@ -117,7 +117,7 @@ class Client:
     """
 
     def __init__(
-        self, transport: "Transport", namespace: str = "default", *, guard: Callable[[], float] | None = None
+        self, transport: "Transport", namespace: str = "default", *, guard: WriteGuard | None = None
     ) -> None:
         self._transport = transport
         self._guard = guard
@@ -156,15 +156,14 @@ class Client:
         """The client's name in `metadata.managedFields`, where the server records which client owns a field."""
         return self._transport.user_agent.partition("/")[0]
 
-    def with_guard(self, guard: Callable[[], float]) -> "Client":
-        """Return a client that uses this session and calls `guard` before each attempt of a write.
+    def with_guard(self, guard: WriteGuard) -> "Client":
+        """Return a client that uses this session, and whose writes are guarded.
 
-        The result of `guard` limits the time of the attempt. An attempt that exceeds this time raises
-        `Unavailable`. The write may then have been stored, or not, so the caller must read the object.
+        An attempt that exceeds the time of `guard` raises `Unavailable`. The write may then have been stored,
+        or not, so the caller must read the object.
 
         Args:
-            guard: called before each request except GET, and before each repetition of the request. It returns
-                the maximum seconds of the attempt. If `guard` raises, the request is not sent.
+            guard: guards each request except GET, and each repetition of the request.
         """
         guarded_client = Client(self._transport, self.namespace, guard=guard)
         guarded_client._served = self._served

@@ -11,13 +11,14 @@ If the process dies at any point, it keeps the lease until the lease duration ha
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
 from dradriver.errors import DraError
 from dradriver.kube.client import Client
-from dradriver.kube.errors import AlreadyExists, Conflict, NotFound
+from dradriver.kube.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from dradriver.kube.resources import LEASES
 from dradriver.model.core.lease import Candidate, Lease, LeaseSpec, LeaseTiming
 from dradriver.model.core.meta import ObjectMeta
@@ -73,6 +74,7 @@ class Leader:
         self._candidate = Candidate(identity, timing)
         self._metadata: ObjectMeta | None = None
         self._renewed = _NEVER
+        self._unanswered_end = _NEVER
 
     def __str__(self) -> str:
         return f"lease {self._namespace}/{self._name}"
@@ -106,17 +108,28 @@ class Leader:
         if not self.is_leading:
             raise LeaseLostError(f"{self} was not renewed in time: another process may lead")
 
-    def limit_write(self) -> float:
-        """Return the seconds after which a write that begins now must have ended; see `Client.with_guard`.
+    @contextmanager
+    def limit_write(self) -> Generator[float, None, None]:
+        """Guard one attempt of a write; see `Client.with_guard`.
 
-        The write then ends before another process may begin to lead, even if it begins right before the renew
-        deadline.
+        The write ends before another process may begin to lead, even if it begins right before the renew
+        deadline. If it ends without an answer, the API server may still store it. Then the lease is not
+        released before the time at which it would expire if this write were the last action of the leader.
+
+        Yields:
+            The seconds after which the write must have ended.
 
         Raises:
             LeaseLostError: the renew deadline has passed.
         """
         self.check()
-        return self.seconds_left
+        end = self._renewed + self._timing.duration
+        try:
+            yield self.seconds_left
+        except BaseException as error:
+            if _may_be_stored(error):
+                self._unanswered_end = max(self._unanswered_end, end)
+            raise
 
     async def observe(self) -> None:
         """Read the lease in each retry period, without acquiring it, until this call is cancelled.
@@ -151,16 +164,25 @@ class Leader:
             self.check()
 
     async def release(self) -> None:
-        """Release the lease, so that another process can lead at once. First end all work of this leader."""
+        """Release the lease, so that another process can lead at once. First end all work of this leader.
+
+        If the API server may still store a write of this leader, the lease is kept until it expires.
+        """
         spec = self._candidate.release()
         if not self.is_leading or spec is None:
             return
+        if self._clock() < self._unanswered_end:
+            _log.warning("%s: expires, because a write without an answer may still be stored", self)
+        else:
+            await self._write_release(spec)
+        self._renewed = _NEVER
+
+    async def _write_release(self, spec: LeaseSpec) -> None:
         try:
             async with asyncio.timeout(self._seconds_to_deadline()):
                 await self._write(spec, self._clock())
         except (DraError, TimeoutError) as error:
             _log.warning("%s: cannot be released, it expires: %s", self, str(error) or "no answer in time")
-        self._renewed = _NEVER
 
     def _seconds_to_deadline(self) -> float:
         return self._renewed + self._timing.renew_deadline - self._clock()
@@ -208,3 +230,10 @@ class Leader:
             written = await self._client.replace(LEASES, body, self._namespace, into=Lease)
         self._metadata = written.metadata
         self._candidate.observe(written.spec, now)
+
+
+def _may_be_stored(error: BaseException) -> bool:
+    """Return whether the API server may store a write, or has stored it, although it ended with this error."""
+    if isinstance(error, Unavailable):
+        return error.sent
+    return not isinstance(error, DraError)

@@ -13,7 +13,7 @@ These writes may still be stored after another process has begun to lead:
 
 If another process has changed the object meanwhile, the API server rejects such a write, because its resource
 version is old. A late allocation of a claim changes no object of another process, so the scheduler searches for
-late allocations and reverts them (`dradriver.control.scheduler`).
+late allocations and reverts them, and reports late bindings (`dradriver.control.conflicts`).
 """
 
 import asyncio

@@ -40,12 +40,31 @@ def rules(role: dict[str, Any]) -> set[tuple[str, str, tuple[str, ...]]]:
 
 def test_a_controller_runs_once_without_access_to_a_node(helm: Helm) -> None:
     manifests = controller(helm)
-    assert not [each for each in manifests if each["kind"] in {"DaemonSet", "ValidatingAdmissionPolicy"}]
+    assert not [each for each in manifests if each["kind"] == "DaemonSet"]
+    policies = [each for each in manifests if each["kind"] == "ValidatingAdmissionPolicy"]
+    (rule,) = [rule for each in policies for rule in each["spec"]["matchConstraints"]["resourceRules"]]
+    assert rule["resources"] == ["resourceclaims/status"], "no policy for ResourceSlices"
     spec = find_manifest(manifests, "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     pod = spec["template"]["spec"]
     assert not pod["volumes"]
     assert pod["securityContext"]["runAsNonRoot"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"kind": "pool", "bindingDriver": True, "controllerDriver": True}],
+    ids=["own", "of a pool"],
+)
+def test_a_controller_allocates_only_claims_with_its_finalizer(helm: Helm, settings: dict[str, Any]) -> None:
+    name = "release-dradriver-fabric-allocations"
+    policy = find_manifest(controller(helm, **settings), "ValidatingAdmissionPolicy", name)["spec"]
+    account = "system:serviceaccount:devices:release-dradriver-fabric"
+    assert policy["matchConditions"][0]["expression"] == f'request.userInfo.username == "{account}"'
+    (rule,) = policy["validations"]
+    assert rule["expression"].startswith("'fabric.example.com/deletion-protection' in ")
+    off = controller(helm, **settings, admissionPolicy={"enabled": False})
+    assert name not in {each["metadata"]["name"] for each in off}
 
 
 def test_a_controller_has_least_privilege(helm: Helm) -> None:

@@ -7,10 +7,12 @@ The first line that applies wins. "Own finalizer" is the finalizer of this contr
 |---|---|---|---|
 | any | of another Lease | | RIVAL |
 | gone | yes | | RELEASE |
+| allocated | any | has found out that others have allocated it, or the record says so | WITHDRAW |
 | allocated, neither own finalizer nor record | no | | NONE: others have allocated it |
-| allocated, and a reason to deallocate it (`must_deallocate`) | any | | CLEAR |
 | allocated, without own finalizer, not deleted | yes | | PROTECT |
-| allocated, with own finalizer | no | | RECORD |
+| allocated, without own finalizer, deleted | yes | | NONE: RELEASE when it is gone |
+| allocated, and a reason to deallocate it (`must_deallocate`) | any | | CLEAR |
+| allocated | no | | RECORD |
 | allocated | yes | | NONE |
 | unallocated, own finalizer or record | any | has no attempt, or nobody wants its attempt any more | RELEASE |
 | unallocated, not deleted, wrong, as far as this controller must allocate it | no | | INVALID |
@@ -20,7 +22,8 @@ The first line that applies wins. "Own finalizer" is the finalizer of this contr
 
 So a claim that others clear is released at once, and so is a claim whose allocation was begun by an earlier
 process. CLEAR is a write of the claim that fails if somebody has reserved the claim meanwhile. RELEASE follows
-from the result of CLEAR.
+from the result of CLEAR. The chart's policy refuses CLEAR without the own finalizer, so PROTECT comes first.
+The API server refuses PROTECT if the claim is being deleted.
 """
 
 from dataclasses import dataclass
@@ -55,6 +58,7 @@ class ClaimStep(StrEnum):
         ALLOCATE: allocate the claim immediately.
         CLEAR: clear the allocation in the claim.
         RELEASE: call `deallocate`, delete the record, and remove the finalizer.
+        WITHDRAW: the same for a claim that others have allocated, which keeps their allocation.
         RECORD: write the record of an allocation again.
         PROTECT: add the finalizer to an allocated claim again.
         FOREIGN: report that another controller has begun to allocate the claim.
@@ -66,6 +70,7 @@ class ClaimStep(StrEnum):
     ALLOCATE = "allocate"
     CLEAR = "clear"
     RELEASE = "release"
+    WITHDRAW = "withdraw"
     RECORD = "record"
     PROTECT = "protect"
     FOREIGN = "foreign"
@@ -89,6 +94,7 @@ class ClaimView:
         attempt: the node of an unfinished attempt of this process to allocate the claim; empty for an immediate
             claim; None if there is no attempt.
         wanted: the nodes that are selected for pods that wait for the claim.
+        is_seen_withdrawn: whether this process has found out that others have allocated the claim.
     """
 
     controller: str
@@ -100,6 +106,12 @@ class ClaimView:
     problem: str = ""
     attempt: str | None = None
     wanted: frozenset[str] = frozenset()
+    is_seen_withdrawn: bool = False
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Return whether others have allocated the claim after this controller had begun to."""
+        return self.is_seen_withdrawn or (self.record is not None and self.record.is_withdrawn)
 
     @property
     def has_rival(self) -> bool:
@@ -140,12 +152,14 @@ def next_claim_step(view: ClaimView) -> ClaimStep:
 
 
 def _allocated_step(view: ClaimView, claim: ResourceClaim, *, is_own: bool) -> ClaimStep:
+    if view.is_withdrawn:
+        return ClaimStep.WITHDRAW
     if not is_own and view.record is None:
         return ClaimStep.NONE
+    if not is_own:
+        return ClaimStep.PROTECT if claim.metadata.deletion_timestamp is None else ClaimStep.NONE
     if must_deallocate(claim, view.record):
         return ClaimStep.CLEAR
-    if not is_own and claim.metadata.deletion_timestamp is None:
-        return ClaimStep.PROTECT
     return ClaimStep.RECORD if view.record is None else ClaimStep.NONE
 
 

@@ -102,15 +102,28 @@ def _options(kind: str) -> Callable[[F], F]:
     "--extender",
     metavar="URL",
     help="Also ask the process of `dradriver scheduler run` at this address, such as http://127.0.0.1:9444 "
-    "(kubectl port-forward).",
+    "(kubectl port-forward), or https://HOST:PORT.",
 )
+@click.option("--ca-file", default="", help="With https: certificates (PEM) of the extender's authority.")
+@click.option("--cert-file", default="", help="With https: client certificate (PEM).")
+@click.option("--key-file", default="", help="With https: private key (PEM) of this client certificate.")
 @_options("pods")
-def pod(name: str, namespace: str | None, output: str, question: Question, extender: str | None) -> None:
+def pod(
+    name: str,
+    namespace: str | None,
+    output: str,
+    question: Question,
+    extender: str | None,
+    ca_file: str,
+    cert_file: str,
+    key_file: str,
+) -> None:
     """Explain why the pod NAME waits: its claims, conditions, and what each node lacks."""
     ref = f"{namespace or question.world.namespace}/{name}"
     explanation = explain_pod(question, ref)
     if extender is not None:
-        remark = f"scheduler: {ask_extender(extender, ref)}"
+        answer = ask_extender(extender, ref, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
+        remark = f"scheduler: {answer}"
         explanation = replace(explanation, remarks=(remark, *explanation.remarks))
     _print(explanation, output)
 

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 import click
 
 from dradriver.allocator import ORDERED, ORDERS
+from dradriver.extender.scheduler_config import SCHEDULER_LEASE
 
 __all__ = ["DEFAULT_PORT", "binding_timeout_option", "lease_seconds_option", "names_option", "order_option"]
 
@@ -54,7 +55,7 @@ def lease_seconds_option(command: F) -> F:
     return click.option(
         "--lease-seconds",
         type=click.IntRange(3, 3600),
-        default=15,
+        default=SCHEDULER_LEASE.duration,
         show_default=True,
         help="Seconds without a renewal after which another process acquires the Lease.",
     )(command)

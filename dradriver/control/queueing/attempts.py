@@ -64,8 +64,12 @@ class Attempts:
         return time.monotonic()
 
     def begin(self, key: str) -> None:
-        """Count an attempt, which begins now."""
-        self._pod(key, self.now()).count += 1
+        """Count a scheduling attempt, which begins now. A plan for a nudge or for `bind` is no attempt."""
+        now = self.now()
+        pod = self._pod(key, now)
+        if not pod.count:
+            pod.first = now
+        pod.count += 1
 
     def record_filter(self, seconds: float, times: FilterTimes, *, passed: bool, undecided: bool) -> None:
         """Record the durations of Filter and of its plugins.
@@ -137,9 +141,9 @@ class Attempts:
         self._metrics.record_plugin("DefaultBinder", "Bind", status, seconds)
 
     def record_bound(self, key: str) -> None:
-        """Record that the pod was bound."""
+        """Record that the pod was bound. If a process before this one made its attempts, they count as one."""
         pod = self._pods.get(key)
-        count, seconds = (pod.count, self.now() - pod.first) if pod else (1, 0.0)
+        count, seconds = (max(1, pod.count), self.now() - pod.first) if pod else (1, 0.0)
         self._metrics.record_scheduled(count, seconds)
 
     def back_off(self, key: str) -> float:

@@ -4,6 +4,10 @@ Claims are written with JSON patches. A patch changes only the necessary fields,
 version on which the decision was based. A JSON patch keeps the bytes of all other fields, above all of opaque
 parameters, which the API server compares byte by byte. A strategic merge patch or an apply would rewrite opaque
 parameters, and a merge patch would remove nulls from them.
+
+The writes to a pod's status and its binding contain the resource version of the pod, too. So if a former leader
+sends one of them late, and the present leader or kube-scheduler has written to the pod meanwhile, the API
+server rejects the late write. A nudge is not based on a version, because it changes nothing but an annotation.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -219,11 +223,11 @@ class Executor:
         self._caches.pods.apply_written(written)
 
     async def _bind(self, action: actions.Bind) -> None:
-        meta = action.pod.metadata
+        pod, meta = action.pod, action.pod.metadata
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "metadata": {"name": meta.name, "namespace": meta.namespace, **_version_of(pod)},
             "target": {"apiVersion": "v1", "kind": "Node", "name": action.node},
         }
         await self._client.create(
@@ -231,8 +235,8 @@ class Executor:
         )
         if not self._reports_bindings:
             return
-        message = f"Successfully assigned {action.pod.ref} to {action.node}"
-        await self._recorder.emit(pod_reference(action.pod), "Normal", "Scheduled", message)
+        message = f"Successfully assigned {pod.ref} to {action.node}"
+        await self._recorder.emit(pod_reference(pod), "Normal", "Scheduled", message)
 
     async def _report_unschedulable(self, action: actions.ReportUnschedulable) -> None:
         condition = {
@@ -289,7 +293,7 @@ class Executor:
     async def _patch_pod(self, pod: Pod, status: Mapping[str, object]) -> Pod:
         """Merge fields into the pod's status; entries of lists are merged by their keys."""
         meta = pod.metadata
-        body = {"metadata": {"uid": meta.uid}, "status": status}
+        body = {"metadata": _version_of(pod), "status": status}
         written = await self._client.patch(
             PODS, meta.name, meta.namespace, body, PatchKind.STRATEGIC, into=Pod, subresource="status"
         )
@@ -326,6 +330,14 @@ class Executor:
 
 
 _REMOVE_ALLOCATION: Final[Operation] = {"op": "remove", "path": "/status/allocation"}
+
+
+def _version_of(pod: Pod) -> Mapping[str, str]:
+    """Return the metadata with which the API server accepts a write only to this version of the pod.
+
+    Source: `BindingREST.Create` (`pkg/registry/core/pod/storage`) reads both fields as preconditions.
+    """
+    return {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
 
 
 def _set(path: str, value: object) -> Operation:

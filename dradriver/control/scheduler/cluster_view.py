@@ -20,10 +20,12 @@ from dradriver.control.conflicts.allocation_index import AllocationIndex
 from dradriver.control.extended import special_claim_owners
 from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.scheduler.binding.binding_conditions import BindingDeadline
+from dradriver.control.scheduler.binding.failed_plan import FailedPlan
 from dradriver.control.scheduler.cluster_state import ClusterState
 from dradriver.control.scheduler.snapshot import (
     AssumedAllocation,
     Plan,
+    PlanFailed,
     Snapshot,
     assume_allocation,
     assumed_allocations,
@@ -56,6 +58,8 @@ class ClusterView:
 
     Attributes:
         plans: the plans in flight, by `namespace/name` of their pods.
+        failures: those of them that failed and are being reverted. A failure ends with its plan, so it never
+            applies to the pod's next plan.
         unserved: the pools from which no device is allocated, with the reasons.
     """
 
@@ -67,8 +71,11 @@ class ClusterView:
         self._state = state = ClusterState(settings)
         self._plans: dict[str, Plan] = {}
         self.plans: Mapping[str, Plan] = MappingProxyType(self._plans)
+        self._failures: dict[str, FailedPlan] = {}
+        self.failures: Mapping[str, FailedPlan] = MappingProxyType(self._failures)
         self.unserved: Mapping[PoolKey, str] = {}
-        self._assumed: dict[str, AssumedAllocation] = {}
+        self._assumed: dict[tuple[str, str], AssumedAllocation] = {}
+        """By `namespace/name` and UID, because a claim may be deleted and created again while a plan has it."""
         self._in_flight: set[str] = set()
         self._nominations: dict[str, tuple[str, str]] = {}
         self._changed: dict[tuple[Callable[[str], Callable[[], None]], str], None] = {}
@@ -90,22 +97,37 @@ class ClusterView:
         return bool(self._pods_by_rule.find(_ANTI_AFFINITY))
 
     def set_plan(self, key: str, plan: Plan) -> None:
-        """Add or replace the plan of a pod (`namespace/name`). Its allocations are assumed from now on."""
-        if self._plans.get(key) is not plan:
-            self.drop_plan(key)
-            self._plans[key] = plan
-            self._in_flight.update(plan.in_flight)
-            self._assumed.update(assumed_allocations(plan))
-            self._mark(key, plan)
+        """Add the plan of a pod (`namespace/name`), instead of its last plan. Its allocations are assumed."""
+        self.drop_plan(key)
+        self._assume(key, plan)
+
+    def update_plan(self, key: str, plan: Plan) -> None:
+        """Replace the plan of a pod by what is left of the plan after a write."""
+        if self._plans[key] is not plan:
+            self._end(key)
+            self._assume(key, plan)
+
+    def fail_plan(self, key: str, problem: PlanFailed) -> None:
+        """Record that the plan of a pod failed. The plan must now be reverted."""
+        self._failures[key] = FailedPlan(problem)
 
     def drop_plan(self, key: str) -> Plan | None:
         """Remove and return the plan of a pod, if there is one. Only what was written counts from now on."""
-        plan = self._plans.pop(key, None)
-        if plan is not None:
-            self._in_flight.difference_update(plan.in_flight)
-            for ref, _ in assumed_allocations(plan):
-                del self._assumed[ref]
-            self._mark(key, plan)
+        self._failures.pop(key, None)
+        return self._end(key) if key in self._plans else None
+
+    def _assume(self, key: str, plan: Plan) -> None:
+        self._plans[key] = plan
+        self._in_flight.update(plan.in_flight)
+        self._assumed.update(((ref, each.uid), each) for ref, each in assumed_allocations(plan))
+        self._mark(key, plan)
+
+    def _end(self, key: str) -> Plan:
+        plan = self._plans.pop(key)
+        self._in_flight.difference_update(plan.in_flight)
+        for ref, assumed in assumed_allocations(plan):
+            del self._assumed[ref, assumed.uid]
+        self._mark(key, plan)
         return plan
 
     def forget_other_nodes(self, key: str) -> None:
@@ -149,8 +171,8 @@ class ClusterView:
 
     def is_planned(self, claim: ResourceClaim) -> bool:
         """Return whether a plan in flight has the allocation of the claim, so that this process wrote it."""
-        assumed = self._assumed.get(claim.ref)
-        if assumed is None or assumed.uid not in {"", claim.metadata.uid}:
+        assumed = self._find_assumed(claim.ref, claim)
+        if assumed is None:
             return False
         return [result.id for result in assumed.allocation.devices.results] == [r.id for r in claim.results]
 
@@ -232,10 +254,16 @@ class ClusterView:
             self._changed[self._read_claim, ref] = None
 
     def _claim_change(self, ref: str) -> Callable[[], None]:
-        claim = assume_allocation(self._caches.claims.items.get(ref), self._assumed.get(ref))
+        stored = self._caches.claims.items.get(ref)
+        claim = assume_allocation(stored, self._find_assumed(ref, stored))
         if claim is None:
             return partial(self._state.remove_claim, ref)
         return partial(self._state.put_claim, claim)
+
+    def _find_assumed(self, ref: str, claim: ResourceClaim | None) -> AssumedAllocation | None:
+        """Return the assumed allocation of a claim, or of a special claim that is still to be created."""
+        own = self._assumed.get((ref, claim.metadata.uid)) if claim is not None else None
+        return own or self._assumed.get((ref, ""))
 
     def _unserved_change(self, _: str) -> Callable[[], None]:
         return partial(self._state.set_unserved, self.unserved)

@@ -63,6 +63,7 @@ class Scheduler(BindingCycle):
         if (backoff := self._attempts.remaining_backoff(key)) > 0:
             self._loop.queue.add_after(key, backoff)
             return Step(NextAction.WAIT)
+        self._attempts.begin(key)
         verdict = await self.scheduling.plan(key, pod, preempts=True)
         # Planning takes time, so the next call of `decide` returns the first write, with the newest version of
         # the pod.

@@ -65,6 +65,8 @@ class SchedulingCycle:
     ) -> Plan | Unschedulable:
         """Make a plan for a pod instead of its last plan, and assume its allocations.
 
+        If the plan is for a scheduling attempt, call `Attempts.begin` first.
+
         Args:
             key: `namespace/name` of the pod.
             pod: the pod.
@@ -74,7 +76,6 @@ class SchedulingCycle:
         """
         # From here on, every change that can help returns the pod to the queue.
         self._unschedulable.add(key, pod.priority)
-        self._attempts.begin(key)
         deadline = self._waiting.deadline
         result = await self._planner.plan(key, pod, deadline, nodes, others, preempts=preempts)
         verdict, passed = result.verdict, isinstance(result.verdict, Plan)

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
@@ -11,12 +11,13 @@ from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.control.settings import SchedulerSettings
 from dradriver.extender.protocol import Verbs
 from dradriver.extender.running import run_verbs
+from dradriver.extender.scheduler_config import SCHEDULER_LEASE
 from dradriver.extender.serving.kube_scheduler_lease import KubeSchedulerLease
 from dradriver.extender.serving.process import SchedulerProcess, VerbsFactory
-from dradriver.kube import Client
+from dradriver.kube import LEASES, Client
 from dradriver.kube.leader import Leader
 from dradriver.kube.leading import new_identity
-from dradriver.model.core.lease import LeaseTiming
+from dradriver.model.core.lease import Lease, LeaseTiming
 
 __all__ = ["LeaderSettings", "build_process", "verbs_factory"]
 
@@ -34,7 +35,7 @@ class LeaderSettings:
 
     name: str
     namespace: str = ""
-    timing: LeaseTiming = field(default_factory=LeaseTiming)
+    timing: LeaseTiming = SCHEDULER_LEASE
     kube_scheduler: tuple[str, str] | None = None
 
 
@@ -51,7 +52,7 @@ def build_process(
             extender may run.
     """
     registry = CollectorRegistry()
-    verbs = verbs_factory(scheduler_names, settings, registry)
+    verbs = verbs_factory(scheduler_names, settings, registry, election)
     if election is None:
         return SchedulerProcess(client, verbs, new_leader=None, registry=registry)
 
@@ -69,7 +70,10 @@ def build_process(
 
 
 def verbs_factory(
-    scheduler_names: Sequence[str], settings: SchedulerSettings, registry: CollectorRegistry
+    scheduler_names: Sequence[str],
+    settings: SchedulerSettings,
+    registry: CollectorRegistry,
+    election: LeaderSettings | None = None,
 ) -> VerbsFactory:
     """Return the factory of the extender's verbs.
 
@@ -78,14 +82,21 @@ def verbs_factory(
         settings: the settings of scheduling.
         registry: the registry of the process. During a term it also contains the metrics of the term. They
             begin at zero in each term, as after a restart.
+        election: the settings of leader election. None: there is no Lease.
     """
 
     @asynccontextmanager
     async def start_verbs(client: Client) -> AsyncIterator[Verbs]:
         metrics = ControlMetrics(",".join(scheduler_names))
+        # The first leader created the Lease, and nothing deletes it.
+        installed = None
+        if election is not None:
+            namespace = election.namespace or client.namespace
+            lease = await client.get(LEASES, election.name, namespace, into=Lease)
+            installed = lease.metadata.creation_timestamp
         registry.register(metrics.registry)
         try:
-            async with run_verbs(client, settings, metrics, scheduler_names) as verbs:
+            async with run_verbs(client, settings, metrics, scheduler_names, installed) as verbs:
                 yield verbs
         finally:
             registry.unregister(metrics.registry)

@@ -97,7 +97,7 @@ class SchedulerProcess:
 
         Args:
             stop: ends the process.
-            grace: seconds for calls in progress when a term ends.
+            grace: seconds for calls in progress when the process stops. If only a term ends, they are canceled.
 
         Raises:
             LeaseLostError: the Lease of the extender could not be renewed. The caller should end the process.
@@ -166,7 +166,8 @@ class SchedulerProcess:
                 await stop.wait()
             finally:
                 self.metrics.show_leading(is_leading=False)
-                await self.calls.close(grace if stop.is_set() else 0)
+                # A kube-scheduler that has lost its Lease ends or is paused, so it reads no answer any more.
+                await self.calls.close(grace if self._is_stopping else 0)
 
 
 async def _wait_for_first(*waits: Coroutine[Any, Any, object]) -> None:

@@ -37,10 +37,8 @@ __all__ = ["LARGEST_BODY", "ExtenderServer", "ServedProcess"]
 LARGEST_BODY: Final = 4 * 1024 * 1024
 """Maximum size of a request in bytes: a pod of at most 3 MiB, the names of the nodes, and the rest."""
 
-_NO_NAMES: Final = (
-    "the request contains no names of nodes. Set `nodeCacheCapable: true` in the extender's entry of the "
-    "KubeSchedulerConfiguration"
-)
+_ADVICE: Final = "Set `nodeCacheCapable: true` in the extender's entry of the KubeSchedulerConfiguration"
+"""How kube-scheduler sends names of nodes instead of whole nodes."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,17 +102,19 @@ class _Verb:
         error: builds the answer with an error's message. None: the answer has no field for it, so the status is
             500. kube-scheduler then ignores the scores (`prioritize`) or fails the attempt (`preempt`), and
             shows the message nowhere.
+        lists_nodes: whether the request lists nodes.
     """
 
     call: Callable[[bytes, Verbs], Coroutine[Any, Any, object]]
     error: Callable[[str], object] | None = None
+    lists_nodes: bool = True
 
 
 _VERBS: Final[Mapping[str, _Verb]] = {
     "filter": _Verb(_filter, lambda text: FilterResult(error=text)),
     "prioritize": _Verb(_prioritize),
     "preempt": _Verb(_preempt),
-    "bind": _Verb(_bind, lambda text: BindResult(error=text)),
+    "bind": _Verb(_bind, lambda text: BindResult(error=text), lists_nodes=False),
 }
 
 
@@ -193,12 +193,13 @@ class ExtenderServer:
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/readyz/standby", self._standby_readyz)
+        app.router.add_get("/readyz/second-allocator", self._second_allocator_readyz)
         app.router.add_get("/metrics", self._metrics)
 
     async def _answer(self, name: str, request: web.Request) -> web.Response:
         verb, started, outcome = _VERBS[name], time.monotonic(), "canceled"
         try:
-            body = await _read(request)
+            body = await _read(request, verb)
             answer = await self._process.calls.run(partial(verb.call, body))
             outcome = "ok"
         except ExtenderRequestError as error:
@@ -241,16 +242,21 @@ class ExtenderServer:
     async def _standby_readyz(self, _request: web.Request) -> web.Response:
         return answer_probe(self._process.standby_readiness)
 
+    async def _second_allocator_readyz(self, _request: web.Request) -> web.Response:
+        return answer_probe(self._process.calls.second_allocator)
+
     async def _metrics(self, _request: web.Request) -> web.Response:
         return answer_metrics(self._process.metrics.registry)
 
 
-async def _read(request: web.Request) -> bytes:
+async def _read(request: web.Request, verb: _Verb) -> bytes:
     try:
         return await request.read()
     except web.HTTPRequestEntityTooLarge:
         text = f"the request is larger than {LARGEST_BODY // 1024 // 1024} MiB"
-        raise ExtenderRequestError(text) from None
+        # Whole nodes of a large cluster exceed the limit, and names do not.
+        advice = f", so it contains whole nodes. {_ADVICE}" if verb.lists_nodes else ""
+        raise ExtenderRequestError(f"{text}{advice}") from None
 
 
 def _decode(kind: type[T], body: bytes) -> T:
@@ -262,7 +268,7 @@ def _decode(kind: type[T], body: bytes) -> T:
 
 def _given(nodes: T | None) -> T:
     if nodes is None:
-        raise ExtenderRequestError(_NO_NAMES)
+        raise ExtenderRequestError(f"the request contains no names of nodes. {_ADVICE}")
     return nodes
 
 

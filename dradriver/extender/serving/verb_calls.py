@@ -54,6 +54,11 @@ class VerbCalls:
         """Return what operators should know although calls are accepted; empty if there is nothing."""
         return self._verbs.notice if self._verbs is not None else ""
 
+    @property
+    def second_allocator(self) -> str:
+        """Return the signs of another allocator for the same devices; empty if there is none, or no term."""
+        return self._verbs.second_allocator if self._verbs is not None else ""
+
     def open(self, verbs: Verbs) -> None:
         """Accept calls from now on."""
         self._verbs = verbs

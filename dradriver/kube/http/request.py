@@ -1,10 +1,11 @@
 """One HTTP request to the API server, and the size limits of answers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
-__all__ = ["MAX_LIST_BYTES", "MAX_OBJECT_BYTES", "Request", "TooLongError"]
+__all__ = ["MAX_LIST_BYTES", "MAX_OBJECT_BYTES", "Request", "TooLongError", "WriteGuard"]
 
 MAX_OBJECT_BYTES: Final = 2**24
 """Maximum size in bytes of an answer and of a line of a watch.
@@ -13,6 +14,12 @@ etcd accepts objects of 1.5 MiB, and their JSON text can be a few times larger.
 """
 MAX_LIST_BYTES: Final = 2**28
 """Maximum size in bytes of a page of a list and of a container's log."""
+
+WriteGuard: TypeAlias = Callable[[], AbstractContextManager[float]]
+"""Guards one attempt of a write, which runs inside of the context. The context has its maximum seconds.
+
+If entering the context raises, the write is not sent. The context sees the error of the attempt.
+"""
 
 
 class TooLongError(OSError):

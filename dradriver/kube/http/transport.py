@@ -21,7 +21,7 @@ aiohttp opens, keeps and checks the connections. Its cookies, redirects, decompr
 import asyncio
 import io
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Final
@@ -36,7 +36,7 @@ from dradriver.kube.config.connection import Connection
 from dradriver.kube.errors import ApiError, TooLong, TooManyRequests, Unauthorized, Unavailable, error_from
 from dradriver.kube.http.answer import read_body
 from dradriver.kube.http.network_errors import describe_failure, is_tls_failure, may_have_arrived
-from dradriver.kube.http.request import Request, TooLongError
+from dradriver.kube.http.request import Request, TooLongError, WriteGuard
 from dradriver.kube.http.session import open_session
 
 __all__ = ["Transport"]
@@ -81,13 +81,12 @@ class Transport:
         except TimeoutError:
             pass  # a server that no longer reads must not delay the close
 
-    async def request(self, request: Request, limit: Callable[[], float] | None = None) -> bytes:
+    async def request(self, request: Request, guard: WriteGuard | None = None) -> bytes:
         """Send a request and return the answer's body. The table of this module lists the retries.
 
         Args:
             request: the request.
-            limit: called before each attempt. It returns the maximum seconds of the attempt, or raises. None:
-                only the time for all attempts is limited.
+            guard: guards each attempt. None: only the time for all attempts is limited.
 
         Raises:
             ApiError: the last attempt failed.
@@ -96,12 +95,13 @@ class Transport:
         backoff = Backoff(0.05, 2.0)
         has_new_credentials = False
         while True:
-            seconds, attempt = max(deadline - time.monotonic(), _SHORTEST_ATTEMPT), request
-            if limit is not None:
-                seconds = min(seconds, limit())
-                attempt = _limit_on_server(request, seconds)
+            seconds = max(deadline - time.monotonic(), _SHORTEST_ATTEMPT)
             try:
-                return await self._send_once(attempt, seconds)
+                if guard is None:
+                    return await self._send_once(request, seconds)
+                with guard() as allowed:
+                    seconds = min(seconds, allowed)
+                    return await self._send_once(_limit_on_server(request, seconds), seconds)
             except Unauthorized:
                 if has_new_credentials:
                     raise

@@ -7,7 +7,7 @@ the deallocation of an allocation without devices here, because a condition need
 
 import msgspec
 
-from dradriver.model.classic.names import NODE_ANNOTATION
+from dradriver.model.classic.names import NODE_ANNOTATION, WITHDRAWAL_ANNOTATION
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import Value
 
@@ -58,6 +58,11 @@ class ControllerAllocation(Value, frozen=True, kw_only=True):
     def node(self) -> str:
         """Return the node for which it was allocated; empty if that is not one node, or not known yet."""
         return self.spec.node or self.metadata.annotations.get(NODE_ANNOTATION, "")
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Return whether others have allocated the claim, so that the controller must release it."""
+        return WITHDRAWAL_ANNOTATION in self.metadata.annotations
 
     @property
     def claim_ref(self) -> str:

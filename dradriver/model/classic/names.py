@@ -13,6 +13,7 @@ __all__ = [
     "NODE_ANNOTATION",
     "RELEASE_ANNOTATION",
     "VERSION",
+    "WITHDRAWAL_ANNOTATION",
     "finalizer",
 ]
 
@@ -52,6 +53,12 @@ RELEASE_ANNOTATION: Final = f"{GROUP}/release"
 
 The write of the annotation changes the version, so an earlier write of an allocation, whose answer was lost,
 cannot be carried out any more.
+"""
+
+WITHDRAWAL_ANNOTATION: Final = f"{GROUP}/withdrawal"
+"""Annotation of a `ControllerAllocation` while its controller deallocates a claim that others have allocated.
+
+Without it, the next process would take the allocation of the others for that of the controller.
 """
 
 

@@ -4,7 +4,8 @@
 - apiGroups: [resource.k8s.io]
   resources: [resourceclaims]
   verbs: [get, list, watch, patch]
-# Write and clear allocations. The API server checks both resources.
+# Write and clear allocations. The API server checks both resources. The policy in allocationpolicy.yaml limits the
+# writes to claims with the finalizer.
 - apiGroups: [resource.k8s.io]
   resources: [resourceclaims/status, resourceclaims/binding]
   verbs: [patch]

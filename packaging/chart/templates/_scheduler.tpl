@@ -17,9 +17,9 @@ clientConnection:
   burst: {{ $scheduler.kubeScheduler.burst | int }}
 leaderElection:
   leaderElect: true
-  leaseDuration: 15s
-  renewDeadline: 10s
-  retryPeriod: 2s
+  leaseDuration: 9s
+  renewDeadline: 6s
+  retryPeriod: 1.2s
   resourceLock: leases
   resourceName: {{ include "dradriver.driver.name" . }}-kube-scheduler
   resourceNamespace: {{ .root.Release.Namespace | quote }}

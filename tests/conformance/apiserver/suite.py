@@ -543,6 +543,26 @@ class ApiServerSuite:
         assert again.status == 409
         assert 'already assigned to node "n1"' in again.json["message"]
 
+    async def test_binding_checks_the_uid_and_the_version_that_it_names(self, api: Api, pods: str) -> None:
+        made = (await api.make(pods, pod("a")))["metadata"]
+        labels = {"metadata": {"labels": {"changed": "yes"}}}
+        changed = (await api.call("PATCH", f"{pods}/a", labels, content_type=MERGE)).json["metadata"]
+        outcomes = []
+        for precondition in (
+            {"uid": "another"},
+            {"uid": made["uid"], "resourceVersion": made["resourceVersion"]},
+            {"uid": made["uid"], "resourceVersion": changed["resourceVersion"]},
+        ):
+            binding = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": "a", **precondition},
+                "target": {"kind": "Node", "name": "n1"},
+            }
+            answer = await api.call("POST", f"{pods}/a/binding", binding)
+            outcomes.append((answer.status, "Precondition failed" in answer.json.get("message", "")))
+        assert outcomes == [(409, True), (409, True), (201, False)]
+
     async def test_spec_and_status_are_written_separately(self, api: Api, pods: str) -> None:
         made = await api.make(pods, {**pod("a"), "status": {"phase": "Running"}})
         assert made["status"]["phase"] == "Pending"

@@ -133,6 +133,21 @@ class Bed:
             answer: dict[str, Any] = json.load(response)
         return answer
 
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        """Run kubectl as admin and return its output. Blocking.
+
+        Raises:
+            BedError: it failed; the message has its output.
+        """
+        command = (
+            str(program("kubectl")), f"--kubeconfig={self.credentials.write_kubeconfig(self.url, 'admin')}",
+            f"--cache-dir={self.folder / 'kubectl'}", *arguments,
+        )  # fmt: skip
+        done = subprocess.run(command, input=stdin, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise BedError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
     def log(self, name: str) -> Path:
         """Return the path of a program's log."""
         return self.folder / f"{name}.log"

@@ -1,16 +1,14 @@
 """A cluster: a control plane, and real nodes that start on demand."""
 
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.e2e.bed import control_plane
-from tests.e2e.bed.bed import Bed, BedError
+from tests.e2e.bed.bed import Bed
 from tests.e2e.bed.credentials import NODES
 from tests.e2e.bed.nodes.node import Node
-from tests.e2e.bed.programs import program
 
 
 @dataclass
@@ -37,17 +35,8 @@ class Cluster:
         return self._nodes[name]
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        """Run kubectl as admin and return its output. Blocking.
-
-        Raises:
-            BedError: it failed; the message has its output.
-        """
-        command = (str(program("kubectl")), f"--kubeconfig={self.kubeconfig()}",
-                   f"--cache-dir={self.bed.folder / 'kubectl'}", *arguments)  # fmt: skip
-        done = subprocess.run(command, input=stdin, check=False, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise BedError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
-        return done.stdout
+        """Run kubectl as admin and return its output, by `Bed.kubectl`. Blocking."""
+        return self.bed.kubectl(*arguments, stdin=stdin)
 
 
 @contextmanager

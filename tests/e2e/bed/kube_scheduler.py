@@ -14,19 +14,22 @@ _PYTHON: Final = (sys.executable, "-m", "dradriver.cli")
 __all__ = ["start_extender", "start_kube_scheduler", "write_config"]
 
 
-def start_extender(bed: Bed, *options: str, name: str = "dradriver-scheduler") -> str:
+def start_extender(
+    bed: Bed, *options: str, name: str = "dradriver-scheduler", kubeconfig: Path | None = None
+) -> str:
     """Start `dradriver scheduler run` on the loopback interface, and wait until it is ready.
 
     Args:
         bed: the bed of its processes.
         options: more options of the command.
         name: the name of the process on the bed.
+        kubeconfig: the account of the extender; None for the administrator.
 
     Returns:
         The address for `write_config`.
     """
     port = free_port()
-    kubeconfig = bed.credentials.write_kubeconfig(bed.url, "admin")
+    kubeconfig = kubeconfig or bed.credentials.write_kubeconfig(bed.url, "admin")
     bed.spawn(
         name, *_PYTHON, "scheduler", "run", f"--kubeconfig={kubeconfig}", f"--port={port}",
         "--lease-namespace=kube-system", *options,

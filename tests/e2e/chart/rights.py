@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dradriver.kube.config.connection import find_connection
-from dradriver.kube.http.request import Request
+from dradriver.kube.http.request import Request, WriteGuard
 from dradriver.kube.http.transport import Transport
 from tests.conformance.apiserver.suite import Api
 from tests.e2e.chart.helm import Helm
@@ -41,12 +41,12 @@ class RecordingTransport:
     used: set[Right] = field(default_factory=set)
     meddle: Callable[[str], Awaitable[None]] | None = None
 
-    async def request(self, request: Request, limit: Callable[[], float] | None = None) -> bytes:
+    async def request(self, request: Request, guard: WriteGuard | None = None) -> bytes:
         self.note(request, watch=False)
         if request.method == "PUT" and self.meddle is not None:
             meddle, self.meddle = self.meddle, None
             await meddle(request.path)
-        return await self.inner.request(request, limit)
+        return await self.inner.request(request, guard)
 
     def stream(self, request: Request, silence: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         self.note(request, watch=True)

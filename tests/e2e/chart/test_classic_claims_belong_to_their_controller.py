@@ -79,17 +79,9 @@ class Site:
         path = f"{self.claims}/{claim['metadata']['name']}"
         body: Json = {"metadata": {"finalizers": [finalizer(CONTROLLER)]}}
         await self.ok("PATCH", path, body, self.controller)
-        configs = split_handle(PLUGIN, claim["metadata"]["uid"], b"data", shareable=shareable)
-        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
-        allocation = {
-            "allocationTimestamp": "2026-01-01T00:00:00Z",
-            "devices": {
-                "results": [{"request": "r", "driver": PLUGIN, "pool": CONTROLLER, "device": "d"}],
-                "config": [to_json(each) for each in configs],
-            },
-            "nodeSelector": {"nodeSelectorTerms": [term]},
+        body = {
+            "status": {"allocation": allocation(claim, shareable=shareable), "reservedFor": pods(consumers)}
         }
-        body = {"status": {"allocation": allocation, "reservedFor": pods(consumers)}}
         await self.ok("PATCH", f"{path}/status", body, self.controller)
         return str(claim["metadata"]["name"])
 
@@ -114,6 +106,20 @@ class Site:
                     return str(answer.json["message"])
                 assert answer.status in {200, 201}, answer.raw
                 await asyncio.sleep(0.1)
+
+
+def allocation(claim: Json, *, shareable: bool = False) -> Json:
+    """Return what the controller allocates for a claim."""
+    configs = split_handle(PLUGIN, claim["metadata"]["uid"], b"data", shareable=shareable)
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+    return {
+        "allocationTimestamp": "2026-01-01T00:00:00Z",
+        "devices": {
+            "results": [{"request": "r", "driver": PLUGIN, "pool": CONTROLLER, "device": "d"}],
+            "config": [to_json(each) for each in configs],
+        },
+        "nodeSelector": {"nodeSelectorTerms": [term]},
+    }
 
 
 def to_json(config: object) -> Json:
@@ -227,6 +233,31 @@ async def test_only_a_controller_adds_or_removes_its_finalizer(site: Site) -> No
     assert f"only the controller {CONTROLLER} can add or remove" in message
     await site.ok("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, site.tenant)
     await site.ok("PATCH", path, {"metadata": {"finalizers": None}}, site.controller)
+
+
+async def test_a_controller_allocates_only_claims_that_have_its_finalizer(site: Site) -> None:
+    claim = (await site.claim()).json
+    path = f"{site.claims}/{claim['metadata']['name']}"
+    body: Json = {"status": {"allocation": allocation(claim), "reservedFor": pods(1)}}
+    wanted = (
+        f"the controller {CONTROLLER} can write it only in claims with the finalizer {finalizer(CONTROLLER)}"
+    )
+    assert wanted in await site.refused("PATCH", f"{path}/status", body, site.controller)
+    add: Json = {"metadata": {"finalizers": [finalizer(OTHER)]}}
+    await site.ok("PATCH", path, add, site.other)
+    assert wanted in await site.refused("PATCH", f"{path}/status", body, site.controller)
+    await site.ok("PATCH", f"{path}/status", body, site.other)
+    for change in ({"reservedFor": None}, {"allocation": None, "reservedFor": None}):
+        changed = {"status": change}
+        assert wanted in await site.refused("PATCH", f"{path}/status", changed, site.controller)
+    await site.ok("PATCH", f"{path}/status", {"status": {"reservedFor": None}}, site.scheduler)
+    await site.ok("PATCH", f"{path}/status", {"status": {"allocation": None}}, site.other)
+
+
+async def test_a_scheduler_allocates_claims_without_the_finalizer_of_a_controller(site: Site) -> None:
+    claim = (await site.claim()).json
+    path = f"{site.claims}/{claim['metadata']['name']}"
+    await site.ok("PATCH", f"{path}/status", {"status": {"allocation": allocation(claim)}}, site.scheduler)
 
 
 CLASS: Final[Json] = {"apiVersion": API_VERSION, "kind": "ControllerClass", "controllerName": CONTROLLER}

@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
-import sys
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import Any, Final
 import aiohttp
 
 from dradriver.kube import CLAIMS, CLASSES, CONTROLLER_ALLOCATIONS, NAMESPACES, PODS, SLICES, Client, PatchKind
-from dradriver.kube.definitions import install_definitions
 from dradriver.model.classic.parameters import AllocationTime
 from dradriver.model.encoding.codec import builtins
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
@@ -25,7 +22,9 @@ from dradriver.testing import builders
 from tests.e2e.bed.bed import free_port
 from tests.e2e.bed.cluster import Cluster
 from tests.e2e.bed.nodes.node import Node
+from tests.e2e.chart.chart_accounts import chart_accounts, write_account_kubeconfig
 from tests.e2e.classic.controller_writes import CONTROLLER, ControllerWrites
+from tests.e2e.classic.link_fabric import LinkFabric
 from tests.e2e.node.site import WAIT, DriverProcess, Site, card_container
 from tests.e2e.node.site_setup import create_driver_account, delete_driver_account, write_driver_kubeconfig
 
@@ -36,7 +35,6 @@ FPGA: Final = "fpga.example.com"
 NIC: Final = "nic.example.com"
 POOL: Final = f"{CONTROLLER}/rack-1"
 _PROGRAM: Final = Path(__file__).with_name("link_driver.py")
-_CONTROLLER_PROGRAM: Final = Path(__file__).with_name("link_controller.py")
 
 
 def device(driver: str, name: str = "device-0") -> DeviceResult:
@@ -44,61 +42,29 @@ def device(driver: str, name: str = "device-0") -> DeviceResult:
     return DeviceResult(request="device", driver=driver, pool=POOL, device=name)
 
 
-class LinkControllerProcess:
+class LinkControllerProcess(LinkFabric):
     """A controller in its own process, as a Deployment's pod runs it.
 
     Args:
-        site: the folders and the kubeconfig.
+        site: the folders and the namespace.
         name: the controller's name.
         plugins: the kubelet plugins of its devices.
+        kubeconfig: the kubeconfig of its account.
     """
 
-    def __init__(self, site: "ClassicSite", name: str, plugins: Sequence[str]) -> None:
-        self._site, self.name, self._plugins = site, name, plugins
+    def __init__(self, site: "ClassicSite", name: str, plugins: Sequence[str], kubeconfig: Path) -> None:
+        super().__init__(site.hardware, name, plugins)
+        self._site, self._kubeconfig = site, kubeconfig
         self._port = free_port()
         self.log = site.folder / f"controller-{name}.log"
         self._process: asyncio.subprocess.Process | None = None
 
-    @property
-    def folder(self) -> Path:
-        """Return the folder of the fabric."""
-        return self._site.hardware / self.name
-
-    @property
-    def calls(self) -> list[str]:
-        """Return the calls of the driver so far."""
-        file = self.folder / "calls"
-        return file.read_text().splitlines() if file.exists() else []
-
-    @property
-    def allocated(self) -> dict[str, str]:
-        """Return the node of each claim that has a link, by UID."""
-        return {each.name: each.read_text() for each in (self.folder / "claims").iterdir()}
-
-    def set_free(self, **nodes: int) -> None:
-        """Set the number of links of nodes (`__` stands for a hyphen)."""
-        for node, count in nodes.items():
-            file = self.folder / "free" / node.replace("__", "-")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(str(count))
-
     async def start(self) -> None:
         """Start the process, and wait until it is the leader."""
-        (self.folder / "claims").mkdir(parents=True, exist_ok=True)
-        command = [
-            sys.executable, str(_CONTROLLER_PROGRAM), f"--kubeconfig={self._site.kubeconfig}",
-            f"--lease-namespace={self._site.namespace}", "--lease-seconds=5",
-            f"--metrics-port={self._port}", "--log-level=debug",
-        ]  # fmt: skip
-        environment = {
-            **os.environ,
-            "HARDWARE": str(self._site.hardware),
-            "LINK_CONTROLLER": self.name,
-            "LINK_PLUGINS": ",".join(self._plugins),
-        }
+        command = self.command(self._kubeconfig, self._site.namespace, self._port)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *command, env=environment, stdout=log, stderr=log, start_new_session=True
+                *command, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )
         await self._site.until(f"ready controller {self.name}", self._ready)
 
@@ -124,11 +90,13 @@ class ClassicSite(Site):
         cluster: the cluster.
         plugins: the names of the kubelet plugins that were started, each with its nodes.
         controllers: the controllers that were started, by the name of their class.
+        accounts: the accounts of the controllers, which the end of the test deletes.
     """
 
     cluster: Cluster = field(kw_only=True)
     plugins: dict[str, list[Node]] = field(default_factory=dict)
     controllers: dict[str, LinkControllerProcess] = field(default_factory=dict)
+    accounts: ExitStack = field(default_factory=ExitStack)
 
     @property
     def writes(self) -> ControllerWrites:
@@ -156,7 +124,7 @@ class ClassicSite(Site):
         return process
 
     async def start_controller(self, label: str, plugins: Sequence[str], **free: int) -> LinkControllerProcess:
-        """Start a controller with a class of its own; it ends with the test.
+        """Start a controller with a class of its own and the rights of the chart; it ends with the test.
 
         Args:
             label: the first part of the names of controller and class.
@@ -164,12 +132,21 @@ class ClassicSite(Site):
             free: the number of links of each node (`__` stands for a hyphen).
         """
         name, class_name = f"{label}.{self.namespace}.example.com", f"{label}-{self.namespace}"
-        process = LinkControllerProcess(self, name, plugins)
+        kubeconfig = await asyncio.to_thread(self._create_account, label, name, plugins)
+        process = LinkControllerProcess(self, name, plugins, kubeconfig)
         process.set_free(**free)
         self.controllers[class_name] = process
         await self.client.create(CLASSES, builders.controller_class(class_name, controller=name), into=bytes)
         await process.start()
         return process
+
+    def _create_account(self, label: str, name: str, plugins: Sequence[str]) -> Path:
+        """Create the account of a controller, and return its kubeconfig."""
+        bed = self.cluster.bed
+        driver = {"enabled": True, "kind": "controller", "driverName": name, "kubeletPlugins": plugins}
+        values = {f"drivers.{label}": driver}
+        self.accounts.enter_context(chart_accounts(bed, self.namespace, self.namespace, values))
+        return write_account_kubeconfig(bed, self.namespace, f"{self.namespace}-{label}")
 
     async def classic_claim(
         self, name: str, mode: AllocationTime = "Immediate", *, label: str = ""
@@ -213,10 +190,8 @@ async def create_classic_site(cluster: Cluster, folder: Path) -> AsyncIterator[C
     """Create the namespace and the class; remove everything at the end."""
     async with await Client.connect(str(cluster.kubeconfig())) as client:
         namespace = f"classic-{uuid.uuid4().hex[:8]}"
-        kubeconfig = cluster.kubeconfig()  # of the controllers
-        site = ClassicSite(client, cluster.node(), folder, kubeconfig, namespace, cluster=cluster)
+        site = ClassicSite(client, cluster.node(), folder, cluster.kubeconfig(), namespace, cluster=cluster)
         site.hardware.mkdir()
-        await install_definitions(client)
         await client.create(NAMESPACES, {"metadata": {"name": namespace}}, into=bytes)
         await create_driver_account(client, namespace, FPGA, NIC)
         await client.create(CLASSES, builders.controller_class(namespace, controller=CONTROLLER), into=bytes)
@@ -269,6 +244,7 @@ async def _remove_claims_of_controllers(site: ClassicSite) -> None:
     await site.until("removal of the claims by their controllers", no_claims)
     for controller in site.controllers.values():
         await controller.end()
+    await asyncio.to_thread(site.accounts.close)
 
 
 async def _remove_claim(site: ClassicSite, name: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from dradriver.kube import (
@@ -19,6 +20,7 @@ from dradriver.kube import (
     Resource,
 )
 from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import EXTENDED_CLAIM_ANNOTATION, ResourceClaim
 from dradriver.testing import builders
 from tests.conformance.scheduler.generated_pods import CLASSES as GENERATED_CLASSES
@@ -127,6 +129,25 @@ class ScheduledCluster:
         container = {"name": "main", "image": "busybox", "resources": {"limits": {resource: str(count)}}}
         body = {"metadata": {"name": name}, "spec": {"containers": [container]}}
         await self.client.create(PODS, body, "default", into=dict)
+
+    async def claim(self, name: str) -> ResourceClaim:
+        """Return a claim."""
+        return await self.client.get(CLAIMS, name, "default", into=ResourceClaim)
+
+    async def set_condition(self, claim: ResourceClaim, kind: str) -> None:
+        """Set a condition of the claim's only device."""
+        (result,) = claim.results
+        now = rfc3339(datetime.now(UTC))
+        condition = {"type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": now}
+        entry = {
+            "driver": result.driver,
+            "pool": result.pool,
+            "device": result.device,
+            "conditions": [condition],
+        }
+        body = {"status": {"devices": [entry]}}
+        name = claim.metadata.name
+        await self.client.patch(CLAIMS, name, "default", body, PatchKind.MERGE, into=dict, subresource="status")
 
     async def special_claim(self, pod: Pod) -> ResourceClaim | None:
         """Return the claim that the pod's status names, None if it names none."""

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
@@ -26,16 +25,20 @@ from dradriver.kube import (
     Resource,
 )
 from dradriver.model.core.workload import Pod
-from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import DeviceRequest, ExactDeviceRequest, ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.testing import builders
 from tests.e2e.bed import control_plane
 from tests.e2e.bed.api_server_bed import ApiServerBed, api_server_bed
 from tests.e2e.bed.kube_scheduler import start_extender, start_kube_scheduler, write_config
+from tests.e2e.chart.chart_accounts import chart_accounts, write_account_kubeconfig
 from tests.e2e.scheduling.scheduled_cluster import ScheduledCluster, connect
 
 PROFILE: Final = "dradriver"
+VALUES: Final = {
+    "scheduler.enabled": True,
+    "scheduler.kubeScheduler.image.repository": "registry.example.com/kube-scheduler",
+}
 PRIORITIES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 READY: Final = f"{builders.DRIVER}/attached"
 FAILED: Final = f"{builders.DRIVER}/attach-failed"
@@ -43,13 +46,15 @@ FAILED: Final = f"{builders.DRIVER}/attach-failed"
 
 @pytest.fixture(scope="module")
 def bed() -> Iterator[ApiServerBed]:
-    """A control plane whose only kube-scheduler has the extender."""
+    """A control plane whose only kube-scheduler has the extender, which has only the rights of the chart."""
     with api_server_bed() as made:
         made.serve(None, {})
         control_plane.start_controller_manager(made, ())
-        url = start_extender(made, "--no-leader-elect", "--binding-timeout=5")
-        start_kube_scheduler(made, write_config(made, url, "--binding-timeout=5"), "extended-scheduler")
-        yield made
+        with chart_accounts(made, "default", "extender", VALUES):
+            account = write_account_kubeconfig(made, "default", "extender-scheduler")
+            url = start_extender(made, "--no-leader-elect", "--binding-timeout=5", kubeconfig=account)
+            start_kube_scheduler(made, write_config(made, url, "--binding-timeout=5"), "extended-scheduler")
+            yield made
 
 
 class Plane(ScheduledCluster):
@@ -109,9 +114,6 @@ class Plane(ScheduledCluster):
         """Publish devices on a node."""
         await self.client.create(SLICES, builders.slice_(*devices, node_name=node), into=dict)
 
-    async def claim(self, name: str) -> ResourceClaim:
-        return await self.client.get(CLAIMS, name, "default", into=ResourceClaim)
-
     async def until_waiting(self, name: str) -> ResourceClaim:
         """Wait until the pod waits for binding conditions; return its claim."""
         async with asyncio.timeout(30):
@@ -120,21 +122,6 @@ class Plane(ScheduledCluster):
             while not (claim := await self.claim(name)).results:
                 await asyncio.sleep(0.1)
         return claim
-
-    async def set_condition(self, claim: ResourceClaim, kind: str) -> None:
-        """Set a condition of the claim's only device."""
-        (result,) = claim.results
-        now = rfc3339(datetime.now(UTC))
-        condition = {"type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": now}
-        entry = {
-            "driver": result.driver,
-            "pool": result.pool,
-            "device": result.device,
-            "conditions": [condition],
-        }
-        body = {"status": {"devices": [entry]}}
-        name = claim.metadata.name
-        await self.client.patch(CLAIMS, name, "default", body, PatchKind.MERGE, into=dict, subresource="status")
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
 from dradriver.control.claims.pod_claims import is_reserved_for, used_names
+from dradriver.control.conflicts.controller import DoubleAllocationController
 from dradriver.control.runtime import actions
 from dradriver.control.runtime.actions import Action
 from dradriver.control.runtime.caches import Caches
@@ -33,6 +34,7 @@ _PAUSES: Final = (0.1, 5.0)
 """The waits of `kube.cache` between two attempts to watch."""
 _CLIENT_SECONDS: Final = 30.0
 """Time limit of a request without an answer (`Client.connect`)."""
+_BINDING_TIMEOUT: Final = timedelta(seconds=60)
 _BY_VERSION: Final = (
     actions.AddFinalizer, actions.Allocate, actions.Reserve, actions.Release, actions.RemoveFinalizer,
 )  # fmt: skip
@@ -48,6 +50,10 @@ class Api:
         cuts_watches: each watch is cut all the time. An event arrives when the watch is open again.
         storm: what nine requests of ten get instead of an answer; None: no error. `Conflict` is answered by a
             new read, as in `control.runtime.executor`.
+        delays: the seconds until a request arrives, if requests fail.
+        stores_late: a write of a killed process that was on its way may be stored up to 10 s later. Then two
+            claims may have one device for some time, but the pod of only one of them may be bound.
+        late_writes: the tasks that store these writes.
         watchers: receive each change: kind of the objects, key, the object before and after it.
     """
 
@@ -58,6 +64,9 @@ class Api:
         self.is_away = False
         self.cuts_watches = False
         self.storm: type[ApiError] | None = None
+        self.delays = [0, 0, 0.001, 0.1]
+        self.stores_late = False
+        self.late_writes: list[asyncio.Task[None]] = []
         self.watchers: list[Callable[[str, str, Any, Any], None]] = []
         self.version = 0
         self._known: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
@@ -94,8 +103,14 @@ class Api:
                 watcher(*change)
 
     def _check(self, kind: str, key: str, _old: Any, new: Any) -> None:
-        if kind == "claims" and new is not None:
-            held = [str(result.id) for claim in self.world.claims.values() for result in claim.results]
+        if self.stores_late or (kind == "claims" and new is not None):
+            bound = {ref for pod in self.world.pods.values() if pod.spec.node_name for ref in used_names(pod)}
+            held = [
+                str(result.id)
+                for ref, claim in self.world.claims.items()
+                for result in claim.results
+                if ref in bound or not self.stores_late
+            ]
             assert len(held) == len(set(held)), f"{key}: a device has two claims: {held}"
         for pod in self.world.pods.values():
             if pod.spec.node_name and not pod.finished:
@@ -107,7 +122,7 @@ class Api:
 
     def write(self, action: Action) -> bool:
         """Carry out a write; False if the objects have changed."""
-        if isinstance(action, actions.LookUpPlan | actions.EmitEvent):
+        if isinstance(action, actions.LookUpPlan | actions.LookUpPod | actions.EmitEvent):
             return True
         if not self._is_current(action):
             return False
@@ -119,6 +134,20 @@ class Api:
             self.world.apply(action)
         self.commit()
         return True
+
+    def write_late(self, action: Action) -> None:
+        """Carry out a write of a killed process later, if its preconditions still hold then.
+
+        A binding or a release is not stored late: if the pod or the claim has not changed meanwhile, nothing
+        prevents the write, and the present leader can only report that a bound pod has no devices.
+        """
+
+        async def store() -> None:
+            await asyncio.sleep(self.chance.uniform(0, 10))
+            self.write(action)
+
+        if self.stores_late and not isinstance(action, actions.Bind | actions.Release):
+            self.late_writes.append(asyncio.create_task(store()))
 
     def _is_current(self, action: Action) -> bool:
         """Return whether the preconditions of a write hold."""
@@ -137,7 +166,8 @@ class Api:
         current = self.world.pods.get(pod.ref)
         if current is None or current.metadata.uid != pod.metadata.uid:
             return False
-        return not isinstance(action, actions.Bind) or not current.spec.node_name
+        is_same = current.metadata.resource_version == pod.metadata.resource_version
+        return is_same or isinstance(action, actions.Nudge)
 
     def _nudge(self, ref: str) -> None:
         pod = self.world.pods[ref]
@@ -155,9 +185,12 @@ class Extender:
         self.cycle = ExtenderCycle(
             self.caches,
             cast(Any, self),  # the cycle only calls `execute`
-            SchedulerSettings(pod_backoff=(0.01, 0.1)),
-            ControlMetrics(PROFILE),
+            SchedulerSettings(pod_backoff=(0.01, 0.1), binding_timeout=_BINDING_TIMEOUT),
+            metrics := ControlMetrics(PROFILE),
             [PROFILE],
+        )
+        self._conflicts = DoubleAllocationController(
+            self.caches, self.cycle.allocations, cast(Any, self), self.cycle.is_binding, metrics
         )
         self._events: dict[str, asyncio.Queue[WatchEvent[Any]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -177,6 +210,7 @@ class Extender:
             self._list(kind, cache)
             self._tasks.append(asyncio.create_task(self._deliver(kind, cache, self._events[kind])))
         self._api.watchers.append(self._watch)
+        await self._conflicts.__aenter__()
         await self.cycle.__aenter__()
         self.is_alive = True
 
@@ -188,6 +222,7 @@ class Extender:
         for task in [*self._tasks, *self._calls]:
             task.cancel()
         await self.cycle.__aexit__(None, None, None)
+        await self._conflicts.__aexit__(None, None, None)
         await asyncio.gather(*self._tasks, *self._calls, return_exceptions=True)
 
     async def call(self, work: Any) -> Any:
@@ -251,7 +286,7 @@ class Extender:
             is_conflict = api.storm is Conflict
             if not is_conflict:
                 raise api.storm("fault")
-        await asyncio.sleep(self._chance.choice([0, 0, 0.001, 0.1]) if rate else 0)
+        await self._arrive(action)
         fails = self._chance.random() < rate
         if fails and self._chance.random() < 0.5:
             raise self._chance.choice([Unavailable, TooManyRequests, Invalid])("fault", status=500)
@@ -259,14 +294,30 @@ class Extender:
         await asyncio.sleep(self._chance.choice([0, 0.001, 0.1]) if rate else 0)
         if fails:
             raise Unavailable("no answer")
+        if not (done and isinstance(action, actions.Bind)):
+            self._read_back(action)
+        return done
+
+    async def _arrive(self, action: Action) -> None:
+        """Wait until a request arrives at the API server, which may be after the end of this process."""
+        try:
+            await asyncio.sleep(self._chance.choice(self._api.delays) if self._api.fault_rate else 0)
+        except asyncio.CancelledError:
+            self._api.write_late(action)
+            raise
+
+    def _read_back(self, action: Action) -> None:
+        """Update the caches with the objects of an action."""
+        world = self._api.world
         listed = action.claims if isinstance(action, actions.LookUpPlan) else ()
         for claim in (*listed, getattr(action, "claim", None)):
             if claim is not None:
-                self._refresh(self.caches.claims, claim, api.world.claims.get(claim.ref))
+                self._refresh(self.caches.claims, claim, world.claims.get(claim.ref))
         pod: Pod | None = getattr(action, "pod", None)
-        if pod is not None and not (done and isinstance(action, actions.Bind)):
-            self._refresh(self.caches.pods, pod, api.world.pods.get(pod.ref))
-        return done
+        if isinstance(action, actions.LookUpPod):
+            pod = self.caches.pods.items.get(f"{action.namespace}/{action.name}")
+        if pod is not None:
+            self._refresh(self.caches.pods, pod, world.pods.get(pod.ref))
 
     @staticmethod
     def _refresh(cache: Cache[Any], known: Any, current: Any) -> None:

@@ -1,6 +1,7 @@
 """A stand-in for kube-scheduler: its queues, its calls of an extender, and calls that it gives up."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from dradriver.errors import DraError
@@ -172,7 +173,12 @@ class KubeScheduler:
         try:
             extender, verbs = self._verbs()
             if self._chance.random() < self.impatience / 3:  # the answer of a first call is lost
-                self._run(self._forget(extender.call(verbs.bind(args))))
+                self._run(self._ignore(self._give_up(extender.call(verbs.bind(args)), 1.0)))
+            if (
+                self._chance.random() < self.impatience / 3
+            ):  # the server does not notice that this call is given up
+                self._run(self._ignore(extender.call(verbs.bind(args))))
+                raise ConnectionError  # noqa: TRY301 - as in the other cases
             await self._give_up(extender.call(verbs.bind(args)), self.impatience)
         except (DraError, ConnectionError):
             self._end(key, retry=True)
@@ -181,8 +187,6 @@ class KubeScheduler:
         assert current is None or current.metadata.uid != meta.uid or current.spec.node_name == node
         self._end(key)
 
-    async def _forget(self, call: Any) -> None:
-        try:
-            await self._give_up(call, 1.0)
-        except (DraError, ConnectionError):
-            return
+    async def _ignore(self, call: Any) -> None:
+        with suppress(DraError, ConnectionError):
+            await call

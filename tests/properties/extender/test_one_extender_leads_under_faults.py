@@ -60,8 +60,8 @@ class RandomTerms:
             pod.network.calm()
 
     async def disturb(self) -> None:
-        """Begin a fault for all machines or for one of them; kill a process, or correct a clock."""
-        fault = self.chance.choice(["away", "storm", "slow", "kill", "kill", "clock"])
+        """Begin a fault for all machines or for one of them; end a process, or correct a clock."""
+        fault = self.chance.choice(["away", "storm", "slow", "kill", "kill", "stop", "clock"])
         affected = self.chance.choice([self.pods, [self.chance.choice(self.pods)]])
         if fault == "away":
             for pod in affected:
@@ -81,8 +81,19 @@ class RandomTerms:
             await asyncio.sleep(30.0)
         elif fault == "kill":
             self.chance.choice(self.pods).kill(self.chance.choice([EXTENDER, KUBE_SCHEDULER]))
+        elif fault == "stop":
+            await self.stop(affected)
         else:
             self.chance.choice(self.pods).wall_offset[0] = self.chance.uniform(-10, 10)
+
+    async def stop(self, pods: list[PodOfScheduler]) -> None:
+        """Stop extenders while their writes are on their way."""
+        for pod in self.pods:
+            pod.network.slowest = max(1.0, pod.network.slowest)
+        await asyncio.sleep(5.0)
+        for pod in pods:
+            pod.stop_extender()
+        await asyncio.sleep(5.0)
 
     async def check(self) -> None:
         """Check that one process schedules for some time, in the pod whose kube-scheduler leads."""

@@ -160,6 +160,8 @@ class RandomRun:
 
     def check(self) -> None:
         """Check the laws of a quiet cluster."""
+        held = [str(result.id) for claim in self.world.claims.values() for result in claim.results]
+        assert len(held) == len(set(held)), f"a device has two claims: {held}"
         running = set()
         for ref, pod in self.world.pods.items():
             if pod.finished:

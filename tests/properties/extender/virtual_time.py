@@ -4,12 +4,22 @@ import asyncio
 import heapq
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Final, Self, cast
 
-__all__ = ["run"]
+__all__ = ["VirtualDate", "run"]
 
 _TICK: Final = 1e-6
 """Seconds by which the clock advances at least."""
+
+
+class VirtualDate(datetime):
+    """A date whose clock is that of the running event loop."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        made = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=asyncio.get_running_loop().time())
+        return cast("Self", made.astimezone(tz))
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

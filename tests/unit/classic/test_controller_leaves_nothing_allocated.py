@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import dradriver as dra
+from dradriver.cluster.apiserver import Fault
 from dradriver.kube import (
     CLAIMS,
     CLASSES,
@@ -19,7 +20,7 @@ from dradriver.kube import (
     object_tasks,
 )
 from dradriver.model.classic.names import DEALLOCATION_REQUESTED
-from tests.unit.classic.shelf import CLASS, FINALIZER, Shelf, ShelfDriver, ShelfLab, class_of
+from tests.unit.classic.shelf import CLASS, FINALIZER, PLUGIN, Shelf, ShelfDriver, ShelfLab, class_of
 
 
 class Slow(ShelfDriver):
@@ -107,6 +108,111 @@ async def test_an_allocation_that_others_clear_while_another_claim_of_the_pod_is
         await lab.allocated("claim-2")
     assert shelf.calls("deallocate") == [first.metadata.uid]
     assert shelf.held == {each.metadata.uid: ("node-1", 1) for each in (first, second)}
+
+
+async def allocate_elsewhere(lab: ShelfLab, *, reserved: bool = True) -> None:
+    """Allocate the claim, as an administrator or another allocator does."""
+    result = {"request": "slot", "driver": "other.example.com", "pool": "other", "device": "other-0"}
+    consumers = [{"resource": "pods", "name": "other", "uid": "other"}] if reserved else []
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": consumers}
+    await lab.client.patch(
+        *(CLAIMS, "claim-1", "default", {"status": status}, PatchKind.MERGE), into=dict, subresource="status"
+    )
+
+
+async def left_alone(lab: ShelfLab) -> None:
+    """Wait until the claim has only what others have written."""
+    claim = await lab.until(lambda: c if (c := lab.claim()) and lab.is_clean(c) else None)
+    assert [each.device for each in claim.results] == ["other-0"]
+    assert claim.metadata.annotations == {}
+
+
+WITHDRAWAL_FAULTS = {
+    "none": None,
+    "the record is not marked": Fault("patch", "controllerallocations", code=503),
+    "the finalizer stays": Fault("patch", "resourceclaims", code=503),
+    "the answer about the finalizer is lost": Fault("patch", "resourceclaims", drop=True, applied=True),
+    "the record stays": Fault("delete", "controllerallocations", code=503),
+}
+
+
+@pytest.mark.parametrize("fault", WITHDRAWAL_FAULTS.values(), ids=WITHDRAWAL_FAULTS.keys())
+@pytest.mark.parametrize("reserved", [True, False], ids=["reserved", "unreserved"])
+async def test_a_claim_that_others_allocate_is_withdrawn_also_after_an_error(
+    lab: ShelfLab, shelf: Shelf, fault: Fault | None, reserved: bool
+) -> None:
+    await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(driver := Slow(shelf)):
+        await lab.negotiate(pod, "node-1")
+        await driver.begun.wait()
+        await allocate_elsewhere(lab, reserved=reserved)
+        if fault is not None:
+            lab.server.faults.add(fault)
+        shelf.open.set()
+        await left_alone(lab)
+    assert shelf.held == {}
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["retried", "restarted"])
+async def test_a_claim_that_others_allocate_is_withdrawn_when_the_driver_can_deallocate_again(
+    lab: ShelfLab, shelf: Shelf, restarted: bool
+) -> None:
+    claim = await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    shelf.broken["deallocate"] = OSError("the port is down")
+    async with lab.driver(driver := Slow(shelf)):
+        await lab.negotiate(pod, "node-1")
+        await driver.begun.wait()
+        await allocate_elsewhere(lab)
+        shelf.open.set()
+        await lab.event("DeallocationFailed")
+        assert list(shelf.held) == [claim.metadata.uid]
+        if not restarted:
+            shelf.broken.clear()
+            await left_alone(lab)
+    if restarted:
+        shelf.broken.clear()
+        async with lab.driver(ShelfDriver(shelf)):
+            await left_alone(lab)
+    assert shelf.held == {}
+
+
+async def test_a_claim_that_others_allocate_while_the_driver_deallocates_is_withdrawn(
+    lab: ShelfLab, shelf: Shelf
+) -> None:
+    class Overtaken(ShelfDriver):
+        async def deallocate(self, claim: dra.RecordedClaim) -> None:
+            await super().deallocate(claim)
+            if shelf.calls("deallocate") == [claim.uid]:
+                await allocate_elsewhere(lab)
+
+    shelf.broken["allocate"] = dra.AllocationError("later")
+    await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(Overtaken(shelf)):
+        await lab.negotiate(pod, "node-1")
+        await lab.event("AllocationFailed")
+        await lab.client.delete(PODS, "pod-1", "default", grace_seconds=0)
+        await lab.until(lambda: (c := lab.claim()) and c.allocation)
+        await left_alone(lab)
+
+
+async def test_a_withdrawn_claim_that_others_clear_can_be_allocated_again(lab: ShelfLab, shelf: Shelf) -> None:
+    await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    shelf.broken["deallocate"] = OSError("the port is down")
+    async with lab.driver(driver := Slow(shelf)):
+        await lab.negotiate(pod, "node-1")
+        await driver.begun.wait()
+        await allocate_elsewhere(lab)
+        shelf.open.set()
+        await lab.event("DeallocationFailed")
+        await lab.clear()
+        shelf.broken.clear()
+        claim = await lab.allocated()
+        await lab.until(lambda: (c := lab.claim()) and c.results and c.results[0].driver == PLUGIN)
+    assert shelf.held == {claim.metadata.uid: ("node-1", 1)}
 
 
 @pytest.mark.parametrize("immediate", [False, True], ids=["delayed", "immediate"])

@@ -179,6 +179,32 @@ async def test_a_claim_is_not_released_if_another_process_has_recorded_it_since(
     assert is_late or stored == claim, "the other process continues undisturbed"
 
 
+async def test_a_claim_that_another_process_has_allocated_and_recorded_since_is_not_withdrawn(
+    lab: ShelfLab, shelf: Shelf
+) -> None:
+    """The caches are read nowhere here, so they do not have the record."""
+    driver, state = ShelfDriver(shelf), ControllerState(lab.client, CONTROLLER, OWN)
+    claim = await lab.create_claim(immediate=True)
+    body: dict[str, Any] = {"metadata": {"finalizers": [FINALIZER]}}
+    await lab.client.patch(CLAIMS, "claim-1", "default", body, PatchKind.MERGE, into=dict)
+    body = {"status": {"allocation": {"devices": {}}}}
+    allocated = await lab.client.patch(
+        *(CLAIMS, "claim-1", "default", body, PatchKind.MERGE), into=ResourceClaim, subresource="status"
+    )
+    await record_of_other(lab, claim)
+    uid = claim.metadata.uid
+    state.claims.apply_written(allocated)
+    state.withdrawn.add(uid)
+    calls = Calls(driver)
+    reports = ControllerReports(EventRecorder(lab.client, CONTROLLER), ControllerMetrics(CONTROLLER))
+    await Releaser(driver, state, ClaimWrites(lab.client, state), calls, reports).withdraw(uid)
+    calls.close()
+    assert shelf.log == []
+    assert next_claim_step(state.view(uid)) is ClaimStep.RIVAL
+    assert uid not in state.withdrawn
+    assert await lab.client.get(CLAIMS, "claim-1", "default", into=ResourceClaim) == allocated
+
+
 async def test_an_allocation_is_not_written_after_a_process_with_another_lease_has_begun_to_release_it(
     lab: ShelfLab, shelf: Shelf
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from datetime import datetime
 
 import pytest
 from msgspec.structs import replace
@@ -58,12 +59,13 @@ class Caller:
     def __init__(self, lab: Lab, settings: SchedulerSettings) -> None:
         self.lab = lab
         self.stack = AsyncExitStack()
+        self.installed: datetime | None = None
         self._settings = settings
 
     async def start(self) -> None:
         """Start an extender."""
         self.metrics = ControlMetrics(PROFILE)
-        running = run_verbs(self.lab.client, self._settings, self.metrics, [PROFILE])
+        running = run_verbs(self.lab.client, self._settings, self.metrics, [PROFILE], self.installed)
         self.verbs: ExtenderVerbs = await self.stack.enter_async_context(running)
 
     async def restart(self) -> None:

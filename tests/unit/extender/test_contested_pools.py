@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.extender.bind_calls import BindError
 from dradriver.extender.contested_pools import ContestedPoolController
 from dradriver.extender.other_allocators import CONTESTED_POOL, SHARED_CLASS
 from dradriver.kube import CLAIMS, CLASSES, EVENTS, PODS, SLICES, Client, PatchKind
+from dradriver.model.core.workload import Pod
 from dradriver.testing import builders
+from tests.unit.control import extended_pods
+from tests.unit.control.extended_pods import GPU
 from tests.unit.extender.conftest import NODES, PROFILE, Caller
 
 OTHER = "default-scheduler"
@@ -272,3 +277,138 @@ async def test_waiting_pods_of_two_schedulers_for_one_class_are_only_a_warning(c
     )
     assert caller.verbs.notice == ""
     assert set((await caller.filter(mine)).node_names or ()) == set(NODES)
+
+
+async def create_extended_pod(caller: Caller, name: str = "mine", scheduler: str = PROFILE) -> Pod:
+    """Create a pod that requests one device of the class as an extended resource, without a claim."""
+    pod = extended_pods.pod(name, gpu=1)
+    await caller.lab.pods(replace(pod, spec=replace(pod.spec, scheduler_name=scheduler)))
+    await caller.lab.until(lambda pods, _: pod.ref in pods)
+    return caller.lab.seen.pods.items[pod.ref]
+
+
+async def serve_extended_resource(caller: Caller, *, resource: str | None = GPU) -> None:
+    spec = {"spec": {"extendedResourceName": resource}}
+    await caller.lab.client.patch(CLASSES, builders.CLASS, "", spec, PatchKind.MERGE, into=dict)
+
+
+async def test_a_pool_is_contested_if_our_pods_only_wait_for_extended_resources_of_the_class(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    """No ResourceClaim of our pods names the class: a special claim exists only from `bind` on (KEP-5004)."""
+    await serve_extended_resource(caller)
+    mine = await create_extended_pod(caller)
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    await until_noticed(caller)
+    assert (await caller.filter(mine, ["node-1"])).node_names == []
+    await caller.lab.client.delete(PODS, "mine", "default")
+    await until_noticed(caller, "")
+
+
+async def test_a_pool_is_contested_while_the_class_serves_the_extended_resource(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    await create_extended_pod(caller)
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    await serve_extended_resource(caller)
+    await until_noticed(caller)
+    await serve_extended_resource(caller, resource=None)
+    await until_noticed(caller, "")
+
+
+async def test_the_pool_is_served_again_when_the_pod_with_the_special_claim_has_ended(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    await serve_extended_resource(caller)
+    mine = await create_extended_pod(caller)
+    await caller.place(mine, ["node-1"])
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    await until_noticed(caller)
+    ended = {"status": {"phase": "Succeeded"}}
+    client = caller.lab.client
+    await client.patch(PODS, "mine", "default", ended, PatchKind.MERGE, into=dict, subresource="status")
+    await until_noticed(caller, "")
+
+
+async def test_pods_of_two_schedulers_that_wait_for_one_extended_resource_are_a_warning(caller: Caller) -> None:
+    await serve_extended_resource(caller)
+    await create_extended_pod(caller)
+    await create_extended_pod(caller, "theirs", OTHER)
+    assert (await until_warned(caller, SHARED_CLASS)).startswith(
+        f"pods of the schedulers {PROFILE} and {OTHER} use this class."
+    )
+
+
+def after(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+BY_MANAGER = NOTICE.replace(f"scheduler {OTHER}", "field manager kube-scheduler")
+
+
+async def test_an_allocation_of_another_field_manager_since_the_installation_counts_after_a_restart(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    caller.installed = after(-60)
+    mine = await caller.pod("mine")
+    await allocate(kube_scheduler, "claim-mine", pod_uid=mine.metadata.uid)
+    await caller.restart()
+    await until_noticed(caller, BY_MANAGER)
+    assert (await caller.filter(await caller.pod("late"), ["node-1"])).node_names == []
+    await caller.lab.client.delete(CLAIMS, "claim-mine", "default")
+    await until_noticed(caller, "")
+
+
+async def test_the_scheduler_of_the_pod_is_named_after_a_restart(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    caller.installed = after(-60)
+    await caller.pod("mine")
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    await caller.restart()
+    await until_noticed(caller)
+
+
+async def test_an_allocation_from_before_the_installation_does_not_count(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    """Workloads that move to this scheduler in a rolling update must not wait for their old pods."""
+    await caller.pod("mine")
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    caller.installed = after(60)
+    await caller.restart()
+    # Keys are decided in order, so the earlier claims have been read before the event about the class.
+    await caller.pod("waiting", scheduler=OTHER)
+    await until_warned(caller, SHARED_CLASS)
+    assert caller.verbs.notice == ""
+
+
+async def test_a_claim_of_an_earlier_leader_that_pods_of_another_scheduler_share_does_not_count(
+    caller: Caller,
+) -> None:
+    caller.installed = after(-60)
+    mine = await caller.pod("mine")
+    await caller.bind(mine, "node-1")
+    theirs = await caller.pod_of("theirs", "claim-mine", scheduler=OTHER)
+    users = [{"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid} for pod in (mine, theirs)]
+    shared = {"status": {"reservedFor": users}}
+    client = caller.lab.client
+    await client.patch(
+        CLAIMS, "claim-mine", "default", shared, PatchKind.MERGE, into=dict, subresource="status"
+    )
+    await caller.restart()
+    await caller.pod("waiting", scheduler=OTHER)
+    await until_warned(caller, SHARED_CLASS)
+    assert caller.verbs.notice == ""
+
+
+async def test_contested_pools_and_shared_classes_are_signs_of_a_second_allocator(
+    caller: Caller, kube_scheduler: Client
+) -> None:
+    await caller.pod("mine")
+    assert caller.verbs.second_allocator == ""
+    await caller.pod("waiting", scheduler=OTHER)
+    shared = f"pods of other schedulers also use device class {builders.CLASS}"
+    await until(lambda: caller.verbs.second_allocator == shared)
+    await allocate_for_a_foreign_pod(caller, kube_scheduler)
+    await until(lambda: caller.verbs.second_allocator == f"{NOTICE}; {shared}")

@@ -82,6 +82,36 @@ async def test_a_call_that_was_abandoned_while_its_plan_was_made_writes_nothing(
     assert await caller.place_again(pod)
 
 
+async def test_a_new_scheduling_attempt_ends_the_call_of_the_last_attempt(caller: Caller) -> None:
+    """kube-scheduler was restarted, and the server has not noticed that the connection is gone."""
+    pod = await caller.pod("a")
+    await caller.filter(pod)
+    pause = Pause(caller.cycle, Allocate)
+    call = asyncio.create_task(caller.bind(pod, "node-1"))
+    await pause.reached.wait()
+    with pytest.raises(BindError, match="the devices of the last attempt are being released"):
+        await caller.filter(pod)
+    with pytest.raises(BindError, match="a new scheduling attempt has begun"):
+        await call
+    pause.go.set()
+    assert await caller.place_again(pod)
+    assert len(caller.lab.held()) == 1
+
+
+async def test_a_new_scheduling_attempt_before_the_first_write_of_a_call_makes_a_new_plan(
+    caller: Caller,
+) -> None:
+    pod = await caller.pod("a")
+    await caller.filter(pod)
+    call = asyncio.create_task(caller.bind(pod, "node-1"))
+    await asyncio.sleep(0)
+    assert pod.ref in caller.cycle._calls
+    assert (await caller.filter(pod, ["node-2"])).node_names == ["node-2"]
+    with pytest.raises(BindError, match="a new scheduling attempt has begun"):
+        await call
+    await caller.bind(pod, "node-2")
+
+
 async def test_one_of_two_callers_that_leaves_does_not_end_the_call(caller: Caller) -> None:
     pod = await caller.pod("a")
     await caller.filter(pod)

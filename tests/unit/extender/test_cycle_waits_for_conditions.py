@@ -1,7 +1,8 @@
 """A call of `bind` waits for the binding conditions of the devices (KEP-5007)."""
 
 import asyncio
-from datetime import timedelta
+from dataclasses import replace as with_changes
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -90,6 +91,16 @@ class TestShortDeadline:
             await caller.bind(pod, NODE)
         await caller.until_free()
 
+    async def test_a_nomination_after_a_failover_ends_at_the_deadline(self, caller: Caller) -> None:
+        pod = await interrupt(caller)
+        allocation = claim_of(caller).allocation
+        assert allocation is not None
+        assert allocation.allocation_timestamp is not None
+        while datetime.now(UTC) < allocation.allocation_timestamp + timedelta(seconds=1):
+            await asyncio.sleep(0.01)
+        await let_nomination_expire(caller, pod)
+        await caller.until_free()
+
 
 async def test_an_abandoned_wait_keeps_the_device_for_the_next_call(caller: Caller) -> None:
     pod, call = await begin(caller)
@@ -126,6 +137,50 @@ async def test_a_process_that_starts_during_the_wait_continues_it(caller: Caller
     await caller.set_condition(claim_of(caller), ATTACHED)
     await call
     assert claim_of(caller).allocation == allocated
+
+
+async def let_nomination_expire(caller: Caller, pod: Pod) -> None:
+    """Let the nomination of a pod expire, until the extender has decided about the pod."""
+    cycle = caller.cycle
+    while pod.ref not in cycle._nominations or cycle._loop.queue.is_processing(pod.ref):
+        await asyncio.sleep(0)
+    expired = cycle._nominations._nominations[pod.ref]
+    cycle._nominations._nominations[pod.ref] = with_changes(expired, end=0.0)
+    cycle._loop.queue.add(pod.ref)
+    while pod.ref in cycle._loop.queue.queued or cycle._loop.queue.is_processing(pod.ref):
+        await asyncio.sleep(0)
+
+
+async def interrupt(caller: Caller) -> Pod:
+    """Restart the extender during the wait, and let it nudge the pod."""
+    pod, call = await begin(caller)
+    await caller.restart()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    await caller.until_nudged("a")
+    return pod
+
+
+async def test_a_nomination_after_a_failover_keeps_devices_that_become_ready_until_their_deadline(
+    caller: Caller,
+) -> None:
+    pod = await interrupt(caller)
+    allocated = claim_of(caller).allocation
+    await let_nomination_expire(caller, pod)
+    assert caller.cycle._nominations.seconds_left(pod.ref) > 0
+    await caller.set_condition(claim_of(caller), ATTACHED)
+    await let_nomination_expire(caller, pod)
+    assert await caller.place(pod, [NODE]) == NODE
+    assert claim_of(caller).allocation == allocated
+
+
+async def test_a_nomination_after_a_failover_does_not_keep_devices_that_failed(caller: Caller) -> None:
+    pod = await interrupt(caller)
+    await caller.set_condition(claim_of(caller), FAILED)
+    while not caller.cycle._caches.claims.items["default/claim-a"].status.devices:
+        await asyncio.sleep(0)
+    await let_nomination_expire(caller, pod)
+    await caller.until_free()
 
 
 async def test_two_pods_that_share_a_claim_wait_together(caller: Caller) -> None:

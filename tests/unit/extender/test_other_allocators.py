@@ -7,17 +7,20 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.allocator.supply.devices_in_use import PoolKey
+from dradriver.control.extended import ClassesByResource
 from dradriver.extender.other_allocators import (
     CONTESTED_POOL,
     SHARED_CLASS,
     ClaimUse,
     OtherAllocators,
     describe_use,
+    describe_wait,
     find_other_scheduler,
 )
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ClaimStatus, ConsumerReference, ResourceClaim
 from dradriver.testing import builders
+from tests.unit.control import extended_pods
 
 OURS = frozenset({"dradriver"})
 POOLS = [("d.example.com", f"pool-{number}") for number in range(4)]
@@ -179,3 +182,15 @@ def test_a_pod_of_another_scheduler_does_not_wait_once_it_has_a_node() -> None:
 @pytest.mark.parametrize("scheduler", ["dradriver", "other"])
 def test_pods_that_have_ended_do_not_count(scheduler: str) -> None:
     assert describe_use(builders.claim(), [pod("done", scheduler, phase="Succeeded")], OURS) is None
+
+
+def test_a_pod_that_waits_for_an_extended_resource_uses_the_class_that_serves_it() -> None:
+    classes = ClassesByResource.of([extended_pods.gpu_class("gpus")])
+    waiting = extended_pods.pod(gpu=1, nic=1)
+    ours = replace(waiting, spec=replace(waiting.spec, scheduler_name="dradriver"))
+    assert describe_wait(ours, OURS, classes) == ClaimUse(classes=frozenset({"gpus"}), is_ours=True)
+    expected = ClaimUse(classes=frozenset({"gpus"}), waiting_for=frozenset({"default-scheduler"}))
+    assert describe_wait(waiting, OURS, classes) == expected
+    placed = replace(ours, spec=replace(ours.spec, node_name="node-1"))
+    assert describe_wait(placed, OURS, classes) is None
+    assert describe_wait(extended_pods.pod(nic=1), OURS, classes) is None

@@ -20,9 +20,9 @@ def test_a_local_extender_needs_no_certificates() -> None:
         "clientConnection": {"qps": 500, "burst": 1000},
         "leaderElection": {
             "leaderElect": True,
-            "leaseDuration": "15s",
-            "renewDeadline": "10s",
-            "retryPeriod": "2s",
+            "leaseDuration": "9s",
+            "renewDeadline": "6s",
+            "retryPeriod": "1.2s",
             "resourceLock": "leases",
             "resourceName": "dradriver-kube-scheduler",
             "resourceNamespace": "kube-system",

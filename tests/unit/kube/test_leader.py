@@ -1,10 +1,10 @@
 """Leader election on a Lease: acquire, renew, release and take over."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -34,6 +34,12 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     async with await Client.connect(str(tmp_path / "kubeconfig")) as client:
         yield client
     await server.stop()
+
+
+def not_sent() -> Unavailable:
+    error = Unavailable("connection refused")
+    error.sent = False
+    return error
 
 
 def leader(client: Client, name: str, clock: Clock) -> Leader:
@@ -141,10 +147,64 @@ async def test_a_write_ends_before_another_process_may_lead(client: Client) -> N
     acquired = clock.now
     for seconds in (0, 5, 9.9):
         clock.now = acquired + seconds
-        assert 2.5 <= one.limit_write() <= TIMING.duration - seconds - 2.5
+        with one.limit_write() as allowed:
+            assert 2.5 <= allowed <= TIMING.duration - seconds - 2.5
     clock.now = acquired + 10
-    with pytest.raises(LeaseLostError):
-        one.limit_write()
+    with pytest.raises(LeaseLostError), one.limit_write():
+        pytest.fail("the write was sent")
+
+
+UNANSWERED: Final[Mapping[str, BaseException]] = {
+    "canceled": asyncio.CancelledError(),
+    "no answer": Unavailable("no answer in time"),
+    "an unexpected error": ValueError(),
+}
+ANSWERED: Final[Mapping[str, BaseException]] = {
+    "rejected": Forbidden("no", status=403),
+    "never sent": not_sent(),
+}
+
+
+@pytest.mark.parametrize("error", UNANSWERED.values(), ids=UNANSWERED)
+async def test_a_lease_is_not_released_while_a_write_may_still_be_stored(
+    client: Client, error: BaseException
+) -> None:
+    clock = Clock()
+    one = leader(client, "one", clock)
+    await one.acquire()
+    with pytest.raises(type(error)), one.limit_write():
+        raise error
+    await one.release()
+    assert not one.is_leading
+    lease = await client.get(LEASES, builders.DRIVER, "default", into=Lease)
+    assert (lease.spec.holder_identity, lease.spec.lease_duration_seconds) == ("one", TIMING.duration)
+
+
+@pytest.mark.parametrize("error", ANSWERED.values(), ids=ANSWERED)
+async def test_a_lease_is_released_if_no_write_may_still_be_stored(
+    client: Client, error: BaseException
+) -> None:
+    one = leader(client, "one", Clock())
+    await one.acquire()
+    with pytest.raises(type(error)), one.limit_write():
+        raise error
+    await one.release()
+    assert (await client.get(LEASES, builders.DRIVER, "default", into=Lease)).spec.holder_identity == ""
+
+
+async def test_a_write_without_an_answer_is_over_when_the_lease_of_its_time_has_expired(
+    client: Client,
+) -> None:
+    clock = Clock()
+    one = leader(client, "one", clock)
+    await one.acquire()
+    with pytest.raises(Unavailable), one.limit_write():
+        raise Unavailable("no answer in time")
+    clock.now += 8
+    await one._attempt(5)
+    clock.now += 8
+    await one.release()
+    assert (await client.get(LEASES, builders.DRIVER, "default", into=Lease)).spec.holder_identity == ""
 
 
 async def test_missing_permissions_are_reported(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

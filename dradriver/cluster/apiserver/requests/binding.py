@@ -13,8 +13,8 @@ def bind(server: ServerParts, request: ApiRequest) -> None:
     """Set a pod's node. It can be set only once.
 
     Raises:
-        StatusError: 404 if the pod does not exist; 409 if the pod is bound, deleted or gated; 422 if the
-            request names no node.
+        StatusError: 404 if the pod does not exist; 409 if the pod is bound, deleted or gated, or is not the
+            pod or the version that the request names; 422 if the request names no node.
     """
     binding = read_options(request.body, request.content_type, "core.Binding")
     name = request.target.name or dig(binding, "metadata", "name") or ""
@@ -51,12 +51,13 @@ def bind(server: ServerParts, request: ApiRequest) -> None:
 
 def _check(subject: Subject, pod: Object, binding: Object) -> None:
     name = pod["metadata"]["name"]
-    uid = dig(binding, "metadata", "uid")
-    if uid and uid != pod["metadata"]["uid"]:
-        raise conflict(
-            subject,
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}",
-        )
+    for label, field in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
+        wanted, stored = dig(binding, "metadata", field), pod["metadata"][field]
+        if wanted and wanted != stored:
+            raise conflict(
+                subject,
+                f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {stored}",
+            )
     if pod["metadata"].get("deletionTimestamp"):
         raise conflict(subject, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):

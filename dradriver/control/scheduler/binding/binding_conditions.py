@@ -8,7 +8,7 @@ to wait in this process. The timestamp cannot be added later, because the API se
 allocation.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -23,6 +23,7 @@ __all__ = [
     "ConditionReadiness",
     "Unready",
     "check_readiness",
+    "find_deadline",
     "has_conditions",
 ]
 
@@ -123,6 +124,25 @@ def check_readiness(
     if not unready:
         return ConditionReadiness.READY, ()
     return (ConditionReadiness.TIMED_OUT if deadline.has_passed(claim) else ConditionReadiness.PENDING), unready
+
+
+def find_deadline(claims: Iterable[ResourceClaim], deadline: BindingDeadline) -> datetime | None:
+    """Return the first deadline of devices that are ready or becoming ready.
+
+    Until then, a pod keeps its devices although its binding was interrupted, because becoming ready may take
+    minutes.
+
+    Args:
+        claims: the claims of the pod.
+        deadline: the deadline of the wait for binding conditions.
+
+    Returns:
+        The deadline; None if no claim has conditions, a device has failed, or conditions are not evaluated.
+    """
+    waiting = [claim for claim in claims if deadline.enabled and has_conditions(claim.allocation)]
+    if any(check_readiness(claim, deadline)[0] is ConditionReadiness.FAILED for claim in waiting):
+        return None
+    return min((end for claim in waiting if (end := deadline.of_claim(claim)) is not None), default=None)
 
 
 def _find_unready(claim: ResourceClaim) -> Iterator[Unready]:

@@ -100,7 +100,9 @@ class BindingCycle(LoopController[str]):
         self.allocations = AllocationIndex(caches)
         self._view = ClusterView(caches, settings, self.allocations)
         self._plans = self._view.plans
-        self._failures: dict[str, FailedPlan] = {}
+        self._failures = self._view.failures
+        self._written: dict[str, Plan] = {}
+        """By `namespace/name` of the pod: the plan to which its last step belongs."""
         self._releasing: dict[str, Unschedulable] = {}
         self._unreleased: dict[str, Unschedulable] = {}
         self._unconfirmed = UnconfirmedWrites()
@@ -162,14 +164,19 @@ class BindingCycle(LoopController[str]):
         """Return the next step for a pod. If the pod has a plan, this step continues the writes of the plan."""
         plan, pod = self._plans.get(key), self._caches.pods.items.get(key)
         self._releasing.pop(key, None)
+        self._written.pop(key, None)
         if plan is not None and self._is_unconfirmed(key):
+            self._written[key] = plan
             return Step(NextAction.CONTINUE, LookUpPlan(key, tuple(self._claims_of(plan)), pod))
         if pod is None or not self.is_responsible_for(pod):
             self.forget(key)
             self._attempts.forget(key)
             return Step(NextAction.DONE)
         if plan is not None and plan.pod_uid == pod.metadata.uid:
-            return self._schedule_deadline(self._write(key, pod, plan), key)
+            step = self._schedule_deadline(self._write(key, pod, plan), key)
+            if key in self._plans:
+                self._written[key] = self._plans[key]
+            return step
         return await self.decide_without_plan(key, pod)
 
     async def handle_error(self, key: str, error: DraError) -> None:
@@ -183,6 +190,8 @@ class BindingCycle(LoopController[str]):
                 self._unreleased[key] = verdict
                 self._attempts.back_off(key)
             return
+        if plan is not self._written.get(key):
+            return  # the plan was made while a write without it was in progress, such as a nudge
         if self._unconfirmed.record_failure(key, error):
             return
         failure = self._failures.get(key)
@@ -235,7 +244,8 @@ class BindingCycle(LoopController[str]):
         """Drop the plan of a pod, and all records about the pod but its attempts."""
         self._unschedulable.discard(key)
         self._waiting_pods.forget(key)
-        failure = self._failures.pop(key, None)
+        failure = self._failures.get(key)
+        self._written.pop(key, None)
         self._unconfirmed.forget(key)
         self._unreleased.pop(key, None)
         plan = self._view.drop_plan(key)
@@ -270,7 +280,7 @@ class BindingCycle(LoopController[str]):
     def _write(self, key: str, pod: Pod, plan: Plan) -> Step:
         claims, deadline = self._caches.claims.items, self._waiting_pods.deadline(key)
         plan = merge_special_claim(plan, pod, claims)
-        self._view.set_plan(key, plan)
+        self._view.update_plan(key, plan)
         if key not in self._failures:
             try:
                 self._check_plan(key, plan)
@@ -304,7 +314,7 @@ class BindingCycle(LoopController[str]):
 
         The allocations are removed from the plan, because the claims contain them now.
         """
-        self._view.set_plan(key, dataclasses.replace(plan, allocations={}))
+        self._view.update_plan(key, dataclasses.replace(plan, allocations={}))
         self._attempts.begin_wait(key)
         return self._waiting_pods.wait_step(key, pod, self._claims_of(plan), step)
 
@@ -326,7 +336,7 @@ class BindingCycle(LoopController[str]):
         return [known[ref] for ref, _ in plan.claims if ref in known]
 
     def _give_up(self, key: str, plan: Plan, problem: PlanFailed) -> None:
-        self._failures[key] = FailedPlan(problem)
+        self._view.fail_plan(key, problem)
         self._unconfirmed.reset_failures(key)
         self._record_prebind(key, plan, problem.state.value if isinstance(problem, BindingFailed) else "error")
 

@@ -1,5 +1,6 @@
 """The table of `claim_steps`: what the controller does next for a claim."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from dradriver.model.classic.allocation_records import (
     RecordedAllocation,
 )
 from dradriver.model.classic.controlled_claims import ControlledClaim
-from dradriver.model.classic.names import DEALLOCATION_REQUESTED, LEASE_ANNOTATION
+from dradriver.model.classic.names import DEALLOCATION_REQUESTED, LEASE_ANNOTATION, WITHDRAWAL_ANNOTATION
 from dradriver.model.core.meta import Condition, ObjectMeta
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.claim import (
@@ -31,6 +32,7 @@ POD = ConsumerReference(resource="pods", name="pod-1", uid="pod-uid")
 RECORD = ControllerAllocation(
     spec=RecordedAllocation(claim_name="claim-1", claim_uid="uid-1", controller_name=CONTROLLER)
 )
+WITHDRAWN = msgspec.structs.replace(RECORD, metadata=ObjectMeta(annotations={WITHDRAWAL_ANNOTATION: "true"}))
 RIVAL = msgspec.structs.replace(RECORD, metadata=ObjectMeta(annotations={LEASE_ANNOTATION: "other/lease"}))
 
 
@@ -79,13 +81,21 @@ def view(
         (view(claim(FINALIZER, allocated=True, reserved=True), RECORD), ClaimStep.NONE),
         (view(claim(FINALIZER, allocated=True, reserved=True)), ClaimStep.RECORD),
         (view(claim(allocated=True, reserved=True), RECORD), ClaimStep.PROTECT),
+        (view(claim(allocated=True), RECORD), ClaimStep.PROTECT),
         (view(claim(allocated=True, reserved=True, deleted=True), RECORD), ClaimStep.NONE),
+        (view(claim(allocated=True, deleted=True), RECORD), ClaimStep.NONE),
         (view(claim(FINALIZER, allocated=True), RECORD), ClaimStep.CLEAR),
         (view(claim(FINALIZER, allocated=True)), ClaimStep.CLEAR),
         (view(claim(FINALIZER, allocated=True, immediate=True), RECORD), ClaimStep.NONE),
         (view(claim(FINALIZER, allocated=True, immediate=True, deleted=True), RECORD), ClaimStep.CLEAR),
         (view(claim(FINALIZER, allocated=True, reserved=True), RECORD, ours=False), ClaimStep.NONE),
         (view(claim(FINALIZER, allocated=True), RECORD, ours=False), ClaimStep.CLEAR),
+        # allocated by others
+        (view(claim(FINALIZER, allocated=True, reserved=True), WITHDRAWN), ClaimStep.WITHDRAW),
+        (view(claim(allocated=True), WITHDRAWN), ClaimStep.WITHDRAW),
+        (replace(view(claim(FINALIZER, allocated=True)), is_seen_withdrawn=True), ClaimStep.WITHDRAW),
+        (view(claim(FINALIZER), WITHDRAWN), ClaimStep.RELEASE),
+        (view(None, WITHDRAWN), ClaimStep.RELEASE),
         # unallocated, begun
         (view(claim(FINALIZER)), ClaimStep.RELEASE),
         (view(claim(FINALIZER), RECORD), ClaimStep.RELEASE),

@@ -1,7 +1,8 @@
 """Double allocations on an API server: they are reverted before a pod is bound."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from dradriver.control.controllers import Controllers
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, EVENTS, SLICES, Client, PatchKind
-from dradriver.kube.http.request import Request
+from dradriver.kube.http.request import Request, WriteGuard
 from dradriver.model.resource.claim import CLAIM_FINALIZER, Allocation, DeviceResult, ResourceClaim
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
@@ -31,10 +32,11 @@ class PausedLeader:
         self.has_written = asyncio.Event()
         send = client._transport.request
 
-        async def request(request: Request, limit: Callable[[], float] | None = None) -> bytes:
-            if limit is None or b"/status/allocation" not in (request.body or b""):
-                return await send(request, limit)
-            limit()
+        async def request(request: Request, guard: WriteGuard | None = None) -> bytes:
+            if guard is None or b"/status/allocation" not in (request.body or b""):
+                return await send(request, guard)
+            with guard():
+                pass
             self.is_paused.set()
             await self.wake.wait()
             try:
@@ -44,10 +46,11 @@ class PausedLeader:
 
         monkeypatch.setattr(self.client, "_transport", _Transport(client._transport, request))
 
-    def _limit_write(self) -> float:
+    @contextmanager
+    def _limit_write(self) -> Generator[float, None, None]:
         if self.is_paused.is_set():
             raise DraError("another process may lead")
-        return 5.0
+        yield 5.0
 
 
 class _Transport:

@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from dradriver.allocator import Features
+from dradriver.cli.attempt import AttemptSettings
 from dradriver.cluster.apiserver.kinds.gates import DEFAULTS
 from dradriver.control.runtime.gated_fields import GATED_FIELDS
 
@@ -11,6 +14,11 @@ PAGE: Final = (Path(__file__).parents[4] / "docs/scheduler-features.md").read_te
 ROWS: Final = [
     [cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line[:3] == "| `"
 ]
+SETTINGS: Final = {
+    cells[0]: cells[1].strip("`")
+    for line in PAGE.splitlines()
+    if line[:4] == "| 1." and (cells := [cell.strip() for cell in line.split("|")[1:-1]])
+}
 VERSIONS: Final = 4
 STATES: Final = {"–", "alpha, off", "beta, off", "beta, on", "GA, on", "GA, locked on"}
 NOT_IN_THE_EMBEDDED_SERVER: Final = {"DRASchedulerFilterTimeout", "DRAWorkloadResourceClaims"}
@@ -50,3 +58,16 @@ def test_the_message_on_the_page_is_that_of_the_code() -> None:
     field = next(field for field in GATED_FIELDS if field.path.endswith("bindingConditions"))
     problem = f"the API server does not store the field: the feature gate {field.gate} is off"
     assert f"claim default/gpu: {field.path}: {problem}\n" in PAGE
+
+
+@pytest.mark.parametrize(("column", "version"), list(enumerate(["1.34", "1.35", "1.36", "1.37"])))
+def test_the_settings_of_a_version_are_the_gates_that_it_has_off_and_1_37_has_on(
+    column: int, version: str
+) -> None:
+    features = Features()
+    on = {features.gate(name) for name in Features.__dataclass_fields__ if getattr(features, name) is True}
+    off = sorted(gate for gate, states in gates().items() if gate in on and not states[column].endswith("on"))
+    expected = ",".join(f"{gate}=false" for gate in off)
+    assert SETTINGS[version] == (expected or "none")
+    found = AttemptSettings.of("ordered", expected, 250).features
+    assert {found.gate(name) for name in Features.__dataclass_fields__ if getattr(found, name)} == on - {*off}

@@ -11,7 +11,7 @@ from dradriver.control.scheduler.binding.binding_conditions import BindingDeadli
 from dradriver.control.scheduler.cluster_state import ClusterState
 from dradriver.control.scheduler.cluster_view import ClusterView
 from dradriver.control.scheduler.pipeline import schedule
-from dradriver.control.scheduler.snapshot import Plan, Unschedulable
+from dradriver.control.scheduler.snapshot import Plan, PlanFailed, Unschedulable
 from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import Cache, Client
 from dradriver.model.core.workload import Pod
@@ -106,6 +106,32 @@ def test_another_claim_of_the_same_name_does_not_hold_the_devices_of_the_plan() 
     assert isinstance(cluster.schedule(SECOND), Plan)
 
 
+def test_two_plans_keep_their_devices_apart_if_a_claim_is_deleted_and_created_again() -> None:
+    cluster = Cluster()
+    planned(cluster)
+    again = replace(ONE, metadata=replace(ONE.metadata, uid="again"))
+    cluster.put(cluster.caches.claims, again)
+    third = builders.pod("one", name="third")
+    cluster.put(cluster.caches.pods, third)
+    assert isinstance(cluster.schedule(third), Plan)
+    cluster.view.drop_plan(FIRST.ref)
+    assert isinstance(cluster.schedule(SECOND), Unschedulable)
+    cluster.view.drop_plan(third.ref)
+    assert isinstance(cluster.schedule(SECOND), Plan)
+
+
+def test_a_plan_for_a_deleted_claim_never_replaces_the_plan_for_the_present_claim() -> None:
+    cluster = Cluster()
+    old = planned(cluster)
+    cluster.view.drop_plan(FIRST.ref)
+    cluster.put(cluster.caches.claims, replace(ONE, metadata=replace(ONE.metadata, uid="again")))
+    third = builders.pod("one", name="third")
+    cluster.put(cluster.caches.pods, third)
+    assert isinstance(cluster.schedule(third), Plan)
+    cluster.view.set_plan(FIRST.ref, old)
+    assert isinstance(cluster.schedule(SECOND), Unschedulable)
+
+
 def test_a_planned_special_claim_holds_its_devices_before_it_exists() -> None:
     cluster = Cluster()
     cluster.put(cluster.caches.classes, gpu_class())
@@ -115,13 +141,26 @@ def test_a_planned_special_claim_holds_its_devices_before_it_exists() -> None:
     assert isinstance(cluster.schedule(SECOND), Unschedulable)
 
 
+def test_a_failure_ends_with_its_plan() -> None:
+    cluster = Cluster()
+    plan = planned(cluster)
+    cluster.view.fail_plan(FIRST.ref, PlanFailed("preempted"))
+    cluster.view.update_plan(FIRST.ref, replace_allocations(plan))
+    assert FIRST.ref in cluster.view.failures, "the rest of the plan must still be reverted"
+    cluster.view.set_plan(FIRST.ref, plan)
+    assert FIRST.ref not in cluster.view.failures
+    cluster.view.fail_plan(FIRST.ref, PlanFailed("preempted"))
+    cluster.view.drop_plan(FIRST.ref)
+    assert FIRST.ref not in cluster.view.failures
+
+
 def test_a_claim_of_a_plan_is_in_flight_until_the_plan_waits() -> None:
     cluster = Cluster()
     plan = planned(cluster)
     assert isinstance(verdict := cluster.schedule(FIRST), Unschedulable)
     assert "is in the process of being allocated" in verdict.message
     cluster.put(cluster.caches.claims, cluster.allocated(plan))
-    cluster.view.set_plan(FIRST.ref, replace_allocations(plan))
+    cluster.view.update_plan(FIRST.ref, replace_allocations(plan))
     assert isinstance(cluster.schedule(FIRST), Plan)
 
 

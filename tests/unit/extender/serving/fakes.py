@@ -35,7 +35,7 @@ class FakeVerbs:
     """
 
     def __init__(self) -> None:
-        self.notice = ""
+        self.notice = self.second_allocator = ""
         self.error: Exception | None = None
         self.held: asyncio.Event | None = None
         self.bound: list[BindArgs] = []

@@ -2,15 +2,20 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from dradriver.control.settings import SchedulerSettings
+from dradriver.extender.serving import assembly
 from dradriver.extender.serving.assembly import LeaderSettings, build_process, verbs_factory
 from dradriver.extender.serving.process import SchedulerProcess
 from dradriver.kube import LEASES, Client
+from dradriver.model.core.lease import Lease
 from dradriver.testing import builders
+from tests.unit.extender.serving.fakes import FakeVerbs
 from tests.unit.extender.serving.leases import EXTENDER, KUBE_SCHEDULER, hold, holder
 
 pytestmark = pytest.mark.usefixtures("tasks_left")
@@ -51,3 +56,20 @@ async def test_leases_are_in_the_namespace_of_the_client_by_default(client: Clie
 async def test_without_election_there_is_no_lease(client: Client) -> None:
     await run_until_ready(build_process(client, ["dradriver"], SETTINGS, None))
     assert (await client.list(LEASES, into=dict)).items == []
+
+
+async def test_the_scheduler_was_installed_when_its_lease_was_created(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[object] = []
+
+    @asynccontextmanager
+    async def run(*arguments: object) -> AsyncIterator[FakeVerbs]:
+        given.append(arguments[-1])
+        yield FakeVerbs()
+
+    monkeypatch.setattr(assembly, "run_verbs", run)
+    for _ in range(2):
+        await run_until_ready(build_process(client, ["dradriver"], SETTINGS, LeaderSettings(name=EXTENDER)))
+    lease = await client.get(LEASES, EXTENDER, client.namespace, into=Lease)
+    assert given == [lease.metadata.creation_timestamp] * 2

@@ -84,7 +84,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    client: Client, *, elects: bool = True, follows: bool = False, ready: bool = True
+    client: Client, *, elects: bool = True, follows: bool = False, ready: bool = True, grace: float = 5
 ) -> AsyncIterator[Running]:
     def new_leader() -> Leader:
         return Leader(client, EXTENDER, NAMESPACE, new_identity(), LeaseTiming(15), clock=lambda: clock.now)
@@ -96,7 +96,7 @@ async def running(
     process = SchedulerProcess(
         client, factory.start, new_leader=new_leader if elects else None, kube_scheduler=lease
     )
-    task = asyncio.create_task(process.run(stop, 5))
+    task = asyncio.create_task(process.run(stop, grace))
     try:
         yield Running(process, factory, stop, task, clock)
     finally:
@@ -237,3 +237,18 @@ async def test_no_write_of_a_turn_is_possible_after_the_turn(client: Client) -> 
         await one.task
         with pytest.raises(LeaseLostError):
             await one.factory.client.delete(PODS, "pod-1", "default")
+
+
+async def test_a_term_that_kube_scheduler_has_lost_ends_without_a_wait_for_its_calls(client: Client) -> None:
+    """A call can wait for minutes, and the next leader waits until this process has released its Lease."""
+    await hold(client, KUBE_SCHEDULER, HERE)
+    async with running(client, follows=True, grace=3600) as one:
+        await one.until(lambda: one.process.readiness == "")
+        one.factory.verbs.held = asyncio.Event()
+        call = asyncio.create_task(one.process.calls.run(bind))
+        await one.factory.verbs.binding.wait()
+        await hold(client, KUBE_SCHEDULER, THERE)
+        await one.until(lambda: one.factory.log == ["start", "stop"])
+        with pytest.raises(NotLeadingError):
+            await call
+    assert one.factory.verbs.bound == []

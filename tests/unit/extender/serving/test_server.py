@@ -4,12 +4,16 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from dradriver.cli.explanation.live import ask_extender
 from dradriver.errors import DraError, UsageError
 from dradriver.extender.serving.server import LARGEST_BODY, ExtenderServer
+from dradriver.http_server.certificate import Certificate
+from tests.unit.admission.certificates import make_pair
 from tests.unit.extender.serving.fakes import (
     BIND,
     FILTER,
@@ -80,6 +84,17 @@ async def test_a_request_with_whole_nodes_is_answered_with_the_remedy(bench: Ben
     assert "Set `nodeCacheCapable: true`" in text
 
 
+async def test_a_request_with_whole_nodes_of_a_large_cluster_is_answered_with_the_remedy(bench: Bench) -> None:
+    whole: dict[str, object] = {"NodeNames": None, "Nodes": {"items": ["x" * LARGEST_BODY]}}
+    expected = (
+        "the request is larger than 4 MiB, so it contains whole nodes. Set `nodeCacheCapable: true` in the "
+        "extender's entry of the KubeSchedulerConfiguration"
+    )
+    assert await bench.client.post("filter", {**FILTER, **whole}) == (200, {"Error": expected})
+    for verb, body in (("prioritize", FILTER), ("preempt", PREEMPT)):
+        assert await bench.client.post(verb, {**body, **whole}) == (500, f"{expected}\n")
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -145,6 +160,14 @@ async def test_a_canceled_request_is_counted(bench: Bench) -> None:
     line = 'dradriver_extender_requests_total{outcome="canceled",verb="bind"} 1.0\n'
     while line not in (await bench.client.get("/metrics"))[1]:
         await asyncio.sleep(0.001)
+
+
+async def test_a_second_allocator_is_a_check_of_its_own(bench: Bench) -> None:
+    """The process stays ready: it serves all other pools, and a Service must lead to it."""
+    assert await bench.client.get("/readyz/second-allocator") == (200, "ok\n")
+    bench.verbs.second_allocator = "resource pool d/p: not served"
+    assert await bench.client.get("/readyz/second-allocator") == (503, "resource pool d/p: not served\n")
+    assert (await bench.client.get("/readyz"))[0] == 200
 
 
 async def test_a_standby_rejects_verbs_with_its_reason(bench: Bench) -> None:
@@ -260,6 +283,25 @@ async def test_explain_asks_the_running_process(bench: Bench) -> None:
         await asyncio.to_thread(ask_extender, url, "default/a")
     with pytest.raises(UsageError, match="must be http://HOST:PORT"):
         ask_extender("ftp://127.0.0.1", "default/a")
+    with pytest.raises(
+        UsageError, match="--extender https://a:1: https needs --ca-file, --cert-file, --key-file"
+    ):
+        ask_extender("https://a:1", "default/a")
+    with pytest.raises(DraError, match="No such file"):
+        ask_extender("https://a:1", "default/a", ca_file="no", cert_file="no", key_file="no")
     await bench.server.stop()
     with pytest.raises(DraError, match="refused"):
         await asyncio.to_thread(ask_extender, url, "default/a")
+
+
+async def test_explain_asks_a_process_with_mutual_tls(tmp_path: Path, tasks_left: None) -> None:
+    own, peer = make_pair("extender"), make_pair("operator")
+    (folder := tmp_path / "peer").mkdir()
+    (ca_file, own_key), (cert_file, key_file) = own.write(tmp_path), peer.write(folder)
+    certificate = Certificate(ca_file, own_key, cert_file)
+    async with serving(FakeProcess(FakeVerbs()), context=certificate.context) as (server, _):
+        ask = partial(ask_extender, f"https://127.0.0.1:{server.port}", "default/a", ca_file=str(ca_file))
+        answer = await asyncio.to_thread(ask, cert_file=str(cert_file), key_file=str(key_file))
+        assert answer == "pod default/a: refused: no node suits it: cannot allocate all claims"
+        with pytest.raises(DraError, match=f"--extender https://127.0.0.1:{server.port}: "):
+            await asyncio.to_thread(ask, cert_file=str(ca_file), key_file=str(own_key))

@@ -1,6 +1,8 @@
 """The time limit of a write, which the guard of a client determines."""
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ async def test_a_write_without_an_answer_in_time_has_an_unknown_result(
     server.on("PUT", POD, Answer(stream=answer_never))
     async with await Client.connect(kubeconfig(tmp_path, server.url), timeout=3600) as client:
         with pytest.raises(Unavailable, match="no answer in time") as caught:
-            await client.with_guard(lambda: 0.3).replace(PODS, BODY, "n", into=dict)
+            await client.with_guard(lambda: nullcontext(0.3)).replace(PODS, BODY, "n", into=dict)
     assert caught.value.sent
     assert len(server.asked) == 1
 
@@ -31,7 +33,7 @@ async def test_the_server_gives_up_a_write_when_the_client_does(server: Scripted
     """kube-apiserver does not store a write after the time in this parameter."""
     server.on("PUT", POD, OK)
     server.on("GET", POD, OK)
-    guarded = client.with_guard(lambda: 2.5)
+    guarded = client.with_guard(lambda: nullcontext(2.5))
     await guarded.replace(PODS, BODY, "n", into=dict)
     await guarded.get(PODS, "p", "n", into=dict)
     await client.replace(PODS, BODY, "n", into=dict)
@@ -41,10 +43,11 @@ async def test_the_server_gives_up_a_write_when_the_client_does(server: Scripted
 async def test_the_guard_is_asked_before_each_repetition(server: ScriptedServer, client: Client) -> None:
     limits = [2.0]
 
-    def guard() -> float:
+    @contextmanager
+    def guard() -> Generator[float, None, None]:
         if not limits:
             raise DraError("another process leads")
-        return limits.pop()
+        yield limits.pop()
 
     server.on("PATCH", POD, status(500, "InternalError"), OK)
     with pytest.raises(DraError, match="another process leads"):
