@@ -4,7 +4,7 @@
 
 | a claim that gets an allocation                             | was allocated by                |
 |-------------------------------------------------------------|---------------------------------|
-| before this scheduler is installed                          | does not count                  |
+| before this scheduler was installed                         | does not count                  |
 | as a plan of this process has it                            | this process                    |
 | and is reserved for a pod of another scheduler              | that scheduler                  |
 | and whose allocation has another field manager              | the program with this name      |

@@ -3,7 +3,7 @@
 Two allocators do not know of each other's decisions that are still being written, so both may allocate one
 device. A pool is contested if both of these are true:
 
-- Another allocator has allocated a claim from the pool since this scheduler is installed, and the claim still
+- Another allocator has allocated a claim from the pool since this scheduler was installed, and the claim still
   exists.
 - Pods of this scheduler use devices of the pool, or a class that such a claim requests. A pod that waits for
   an extended resource of a class (KEP-5004) uses the class before its special claim exists.
@@ -62,7 +62,7 @@ class ClaimUse:
         pools: the pools of its devices, without admin access.
         is_ours: whether a pod of this scheduler uses it.
         waiting_for: the other schedulers whose pods use it and have no node.
-        allocator: the other allocator that has allocated the claim since this scheduler is installed; empty if
+        allocator: the other allocator that has allocated the claim since this scheduler was installed; empty if
             there is none.
     """
 
@@ -108,7 +108,7 @@ def describe_use(
         claim: the claim.
         pods: the pods that use it.
         ours: the names of this scheduler.
-        allocator: the other allocator that has allocated the claim since this scheduler is installed; empty if
+        allocator: the other allocator that has allocated the claim since this scheduler was installed; empty if
             there is none.
     """
     active = [pod for pod in pods if not pod.finished]

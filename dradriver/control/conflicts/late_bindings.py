@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from dradriver.control.claims.pod_claims import is_reserved_for, pod_reference, used_names
+from dradriver.control.claims.pod_claims import pod_reference, used_names
 from dradriver.control.runtime.actions import Action, EmitEvent, LookUpPlan, NextAction, Step
 from dradriver.control.runtime.bounded_set import BoundedSet
 from dradriver.control.runtime.caches import Caches
@@ -26,9 +26,12 @@ from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.loop import Loop, LoopController
 from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.control.runtime.work_queue import WorkQueue
+from dradriver.errors import InvalidObjectError
 from dradriver.kube import ChangeKind
+from dradriver.model.classic.controlled_claims import resolve
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["LateBindingController", "find_claim_without_devices"]
 
@@ -36,28 +39,40 @@ _NAME: Final = "dradriver-late-binding-controller"
 _REASON: Final = "BoundWithoutDevices"
 
 
-def find_claim_without_devices(pod: Pod, claims: Mapping[str, ResourceClaim]) -> str:
+def find_claim_without_devices(
+    pod: Pod, claims: Mapping[str, ResourceClaim], classes: Mapping[str, DeviceClass]
+) -> str:
     """Return the claim of a bound pod that has no devices for the pod, and why; empty if there is none.
 
-    A pod that has started is not checked, because the kubelet has prepared its claims.
+    A pod that has started is not checked, because the kubelet has prepared its claims. Two kinds of claims are
+    completed after the binding: a controller allocates classic claims, and kube-controller-manager reserves
+    claims that are allocated.
 
     Args:
         pod: the pod.
         claims: all claims by `namespace/name`. A claim that does not exist is ignored.
+        classes: all classes by name.
     """
     has_started = pod.status.phase not in {"", "Pending"}
     if not pod.spec.node_name or has_started or pod.metadata.deletion_timestamp is not None:
         return ""
     for claim in (claims[ref] for ref in used_names(pod) if ref in claims):
         if claim.allocation is None:
+            if _is_classic(claim, classes):
+                continue
             return f"resourceclaim {claim.ref} is not allocated"
         selector = claim.allocation.node_selector
         node = selector.only_node if selector is not None else ""
         if node not in {"", pod.spec.node_name}:
             return f"resourceclaim {claim.ref} is allocated on node {node}"
-        if not is_reserved_for(claim, pod):
-            return f"resourceclaim {claim.ref} is not reserved for the pod"
     return ""
+
+
+def _is_classic(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> bool:
+    try:
+        return resolve(claim, classes) is not None
+    except InvalidObjectError:
+        return False
 
 
 class LateBindingController(LoopController[str]):
@@ -88,7 +103,8 @@ class LateBindingController(LoopController[str]):
         """Return the next step for a pod: read its claims, then report the claim without devices."""
         await asyncio.sleep(0)  # at the start there is a key for each bound pod
         pod, claims = self._caches.pods.items.get(key), self._caches.claims.items
-        problem = find_claim_without_devices(pod, claims) if pod is not None else ""
+        classes = self._caches.classes.items
+        problem = find_claim_without_devices(pod, claims, classes) if pod is not None else ""
         if pod is None or not problem or pod.metadata.uid in self._reported:
             self._read.discard(key)
             return Step(NextAction.DONE)

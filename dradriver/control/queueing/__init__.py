@@ -3,7 +3,7 @@
 | module           | contents                                                             |
 |------------------|----------------------------------------------------------------------|
 | `attempts`       | counts and times the attempts for each pod, and computes the backoff |
-| `filter_times`   | measures the time of plugins at Filter                               |
+| `cycle_times`    | measures the time of extension points, and of plugins at Filter      |
 | `queueing_hints` | decides which changes can help pods without a suitable node          |
 | `waiting`        | pods that wait for binding conditions (KEP-5007) or for controllers  |
 | `pending_pods`   | counts the pods without a node by the queue that contains them       |

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dradriver.control.queueing.filter_times import FilterTimes
+from dradriver.control.queueing.cycle_times import CycleTimes
 from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.kube.backoff import Backoff
 from dradriver.model.resource.claim import ResourceClaim
@@ -71,16 +71,15 @@ class Attempts:
             pod.first = now
         pod.count += 1
 
-    def record_filter(self, seconds: float, times: FilterTimes, *, passed: bool, undecided: bool) -> None:
-        """Record the durations of Filter and of its plugins.
+    def record_cycle(self, times: CycleTimes, *, undecided: bool) -> None:
+        """Record the durations of a scheduling cycle's extension points, and of the plugins at Filter.
 
         Args:
-            seconds: the duration of Filter.
-            times: the time of each plugin.
-            passed: whether a node suits the pod.
+            times: the durations.
             undecided: whether no node suits the pod and the allocator gave up on at least one node.
         """
-        self._metrics.record_point("Filter", _status(passed=passed), seconds)
+        for point, spent in times.points.items():
+            self._metrics.record_point(point, _status(passed=spent.passed), spent.seconds)
         for plugin, spent in times.plugins.items():
             self._metrics.record_plugin(plugin, "Filter", _status(passed=spent.passed), spent.seconds)
         if undecided:

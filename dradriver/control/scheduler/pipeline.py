@@ -31,7 +31,7 @@ from dradriver.control.classic import scheduling_steps as classic_steps
 from dradriver.control.extended import discard_step, scheduling_steps
 from dradriver.control.preemption.decision import add_preemption
 from dradriver.control.preemption.nominated_pods import find_precedence, hold_devices
-from dradriver.control.queueing.filter_times import FilterTimes
+from dradriver.control.queueing.cycle_times import CycleTimes
 from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.control.scheduler.binding.binding_conditions import ConditionReadiness, check_readiness
 from dradriver.control.scheduler.node_choice.choice import check_known_refusals, choose_node
@@ -55,7 +55,7 @@ __all__ = ["begin_cycle", "list_releases", "schedule"]
 def schedule(
     pod: Pod,
     snapshot: Snapshot,
-    times: FilterTimes | None = None,
+    times: CycleTimes | None = None,
     *,
     others: int = 0,
     preempts: bool = False,
@@ -65,11 +65,11 @@ def schedule(
     Args:
         pod: the pod.
         snapshot: the cluster.
-        times: records the time that each plugin takes.
+        times: records the time that each extension point and each plugin takes.
         others: maximum number of other suitable nodes to find.
         preempts: whether to look for pods to evict if no node suits the pod.
     """
-    cycle = Cycle(pod, snapshot, times=times or FilterTimes())
+    cycle = Cycle(pod, snapshot, times=times or CycleTimes())
     try:
         begin_cycle(cycle)
         choice, other_nodes, suitable = _choose_node(cycle, others)
@@ -77,10 +77,13 @@ def schedule(
     except NoNode as no_node:
         if no_node.verdict.quiet:
             return no_node.verdict
-        verdict = post_filter(cycle, no_node.verdict)
-        # Released devices may suffice, so they are tried before another pod is evicted.
-        may_preempt = preempts and no_node.may_preempt and not verdict.releases
-        return add_preemption(cycle, verdict) if may_preempt else verdict
+        with cycle.times.measure_point("PostFilter") as point:
+            verdict = post_filter(cycle, no_node.verdict)
+            # Released devices may suffice, so they are tried before another pod is evicted.
+            if preempts and no_node.may_preempt and not verdict.releases:
+                verdict = add_preemption(cycle, verdict)
+            point.passed = bool(verdict.nominated_node)
+        return verdict
     allocations, special = dict(choice.allocations), cycle.special.get(choice.node)
     if special is not None:
         special = replace(special, allocation=allocations.pop(special.claim.ref, None))
@@ -102,16 +105,19 @@ def begin_cycle(cycle: Cycle) -> None:
     Raises:
         NoNode: the pod can't be scheduled now, whatever the nodes are.
     """
-    for check in (*PRE_ENQUEUE, *PRE_FILTER):
-        check(cycle)
+    for point, checks in (("PreEnqueue", PRE_ENQUEUE), ("PreFilter", PRE_FILTER)):
+        with cycle.times.measure_point(point):
+            for check in checks:
+                check(cycle)
     cycle.precedence = find_precedence(cycle)
     cycle.kind = find_pod_kind(cycle)
 
 
 def _choose_node(cycle: Cycle, others: int) -> tuple[NodeChoice, Mapping[str, float], Sequence[str]]:
-    check_known_refusals(cycle)
-    with hold_devices(cycle):
-        return choose_node(cycle, others)
+    with cycle.times.measure_point("Filter"):
+        check_known_refusals(cycle)
+        with hold_devices(cycle):
+            return choose_node(cycle, others)
 
 
 def check_gates(cycle: Cycle) -> None:

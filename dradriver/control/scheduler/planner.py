@@ -22,7 +22,7 @@ from dradriver.aio.bulk_load import bulk_load
 from dradriver.aio.tasks import await_thread
 from dradriver.control.preemption.trimming import trim_victims
 from dradriver.control.preemption.victims import Victims
-from dradriver.control.queueing.filter_times import FilterTimes
+from dradriver.control.queueing.cycle_times import CycleTimes
 from dradriver.control.scheduler.binding.binding_conditions import BindingDeadline
 from dradriver.control.scheduler.cluster_state import ClusterState
 from dradriver.control.scheduler.cluster_view import Changes, ClusterView
@@ -67,13 +67,11 @@ class PlanningResult:
 
     Attributes:
         verdict: the plan, or why the pod has no node.
-        times: the time that each plugin took at Filter.
-        seconds: the duration of the decision.
+        times: the time that each extension point, and each plugin at Filter, took.
     """
 
     verdict: Plan | Unschedulable
-    times: FilterTimes
-    seconds: float
+    times: CycleTimes
 
 
 @dataclass(slots=True, eq=False)
@@ -242,16 +240,17 @@ def _decide(
     planned: set[str] = set()
     for request, taken in zip(batch, snapshots, strict=True):
         snapshot = replace(taken, in_flight={*taken.in_flight, *planned}) if planned else taken
-        start, times = clock(), FilterTimes(clock)
+        times = CycleTimes(clock)
         try:
             verdict = schedule(request.pod, snapshot, times, others=request.others, preempts=request.preempts)
         except Exception as error:
             request.error = error
             continue
-        request.result = PlanningResult(verdict, times, clock() - start)
+        request.result = PlanningResult(verdict, times)
         if isinstance(verdict, Plan):
             planned.update(verdict.in_flight)
-            _assume(snapshot.cluster, verdict, request.pod, snapshot.claims)
+            with times.measure_point("Reserve"):
+                _assume(snapshot.cluster, verdict, request.pod, snapshot.claims)
         elif verdict.nominated_node:
             _nominate(snapshot.cluster, request.pod, verdict.nominated_node)
         if clock() >= end:

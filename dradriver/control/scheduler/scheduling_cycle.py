@@ -78,9 +78,9 @@ class SchedulingCycle:
         self._unschedulable.add(key, pod.priority)
         deadline = self._waiting.deadline
         result = await self._planner.plan(key, pod, deadline, nodes, others, preempts=preempts)
-        verdict, passed = result.verdict, isinstance(result.verdict, Plan)
+        verdict = result.verdict
         undecided = isinstance(verdict, Unschedulable) and verdict.reason == UNDECIDED
-        self._attempts.record_filter(result.seconds, result.times, passed=passed, undecided=undecided)
+        self._attempts.record_cycle(result.times, undecided=undecided)
         if isinstance(verdict, Plan):
             self._attempts.begin_prebind(key)
             self._unschedulable.discard(key)

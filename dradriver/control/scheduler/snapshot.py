@@ -11,7 +11,7 @@ from dradriver.control.classic import AwaitedClaim, ClassicObjects
 from dradriver.control.conflicts.double_allocations import DoubleAllocation
 from dradriver.control.extended import ScoringStrategy, SpecialClaimPlan
 from dradriver.control.preemption.victims import Preemption
-from dradriver.control.queueing.filter_times import FilterTimes
+from dradriver.control.queueing.cycle_times import CycleTimes
 from dradriver.control.runtime.actions import (
     DeleteClaim,
     Release,
@@ -233,7 +233,7 @@ class Cycle:
         amounts: how much of each extended resource the pod requests.
         leftover: the special claim of an earlier attempt, if it is complete. It is also one of `claims`.
         special: for each node, the special claim that the pod would have on the node.
-        times: the time that each plugin took at Filter.
+        times: the time that each extension point, and each plugin at Filter, took.
         checked: for each node that was checked, why it does not suit the pod, whatever devices are free.
         precedence: the nominated pods whose devices are kept from this pod, each with its node.
         kind: a key that is equal for pods that all nodes refuse for the same reasons; None if there is none.
@@ -247,7 +247,7 @@ class Cycle:
     amounts: Mapping[str, int] = field(default_factory=dict)
     leftover: ResourceClaim | None = None
     special: dict[str, SpecialClaimPlan] = field(default_factory=dict)
-    times: FilterTimes = field(default_factory=FilterTimes)
+    times: CycleTimes = field(default_factory=CycleTimes)
     checked: dict[str, str | None] = field(default_factory=dict)
     precedence: tuple[tuple[str, str], ...] = ()
     kind: Hashable | None = None

@@ -69,7 +69,7 @@ class CheckedNodes:
         if cycle.snapshot.nodes is None and (reason := _check_rules(cycle, node)) is not None:
             return reason
         if scheduling_steps.has_extended_resources(cycle):
-            with cycle.times.measure("NodeResourcesFit") as time:
+            with cycle.times.measure_plugin("NodeResourcesFit") as time:
                 if (reason := scheduling_steps.check_resources(cycle, node)) is not None:
                     return reason
                 time.passed = True
@@ -77,7 +77,7 @@ class CheckedNodes:
             return None
         if cycle.to_allocate:
             return _check_claims_available(cycle, node)
-        with cycle.times.measure("DynamicResources") as time:
+        with cycle.times.measure_plugin("DynamicResources") as time:
             reason = _check_claims_available(cycle, node)
             time.passed |= reason is None
             return reason

@@ -180,7 +180,7 @@ class NodeSearch:
         """
         placer = self._cluster.placer
         try:
-            with self._cycle.times.measure("DynamicResources") as time:
+            with self._cycle.times.measure_plugin("DynamicResources") as time:
                 best = placer.find_fitting(group.claims, [chosen], 1) if chosen else {}
                 fitting = placer.find_fitting(group.claims, names, limit)
                 time.passed |= bool(fitting)
@@ -197,7 +197,7 @@ class NodeSearch:
         if not claims:
             return NodeChoice(name)
         try:
-            with self._cycle.times.measure("DynamicResources") as time:
+            with self._cycle.times.measure_plugin("DynamicResources") as time:
                 allocations = self._cluster.placer.place_on(name, claims, now=self._cycle.snapshot.now)
                 time.passed |= allocations is not None
         except Refusal as refusal:
@@ -251,7 +251,7 @@ class NodeSearch:
             return (allowed is None or node.name in allowed) and self.checked.refusal(node.name) is None
 
         try:
-            with self._cycle.times.measure("DynamicResources") as time:
+            with self._cycle.times.measure_plugin("DynamicResources") as time:
                 placement = self._cluster.placer.place(
                     group.claims,
                     may_run_on=may_run_on,

@@ -38,17 +38,22 @@ def allocated(node: str = "node-1", *, is_reserved: bool = True) -> ResourceClai
         (allocated(), ""),
         (builders.claim(), "resourceclaim default/claim-1 is not allocated"),
         (allocated("node-2"), "resourceclaim default/claim-1 is allocated on node node-2"),
-        (allocated(is_reserved=False), "resourceclaim default/claim-1 is not reserved for the pod"),
+        pytest.param(allocated(is_reserved=False), "", id="kube-controller-manager reserves the claim"),
     ],
 )
-def test_a_bound_pod_needs_its_claims_allocated_on_its_node_and_reserved(
-    claim: ResourceClaim, problem: str
-) -> None:
-    assert find_claim_without_devices(BOUND, {claim.ref: claim}) == problem
-    assert find_claim_without_devices(POD, {claim.ref: claim}) == ""
+def test_a_bound_pod_needs_its_claims_allocated_on_its_node(claim: ResourceClaim, problem: str) -> None:
+    assert find_claim_without_devices(BOUND, {claim.ref: claim}, {}) == problem
+    assert find_claim_without_devices(POD, {claim.ref: claim}, {}) == ""
     for phase in ("Running", "Succeeded"):
         started = replace(BOUND, status=replace(BOUND.status, phase=phase))
-        assert find_claim_without_devices(started, {claim.ref: claim}) == ""
+        assert find_claim_without_devices(started, {claim.ref: claim}, {}) == ""
+
+
+def test_a_classic_claim_of_a_bound_pod_is_allocated_by_its_controller_later() -> None:
+    name = "a.example.com"
+    classes = {name: builders.controller_class(name, controller=name)}
+    claim = builders.claim(builders.device_request(name))
+    assert find_claim_without_devices(BOUND, {claim.ref: claim}, classes) == ""
 
 
 class Cluster:

@@ -11,8 +11,9 @@ from dradriver.control.controllers import Controllers
 from dradriver.control.queueing.attempts import Attempts
 from dradriver.control.runtime.actions import Action, Allocate, Bind
 from dradriver.control.runtime.executor import Executor
-from dradriver.control.scheduler import planner
-from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler import pipeline
+from dradriver.control.scheduler.node_choice.choice import choose_node
+from dradriver.control.scheduler.snapshot import Cycle
 from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, PatchKind
 from dradriver.model.resource.claim import ResourceClaim
@@ -43,13 +44,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         clock.now += {Allocate: ALLOCATE, Bind: BIND}.get(type(action), 0.0)
         return await execute(self, action)
 
-    def plan_slowly(*arguments: object, **options: object) -> object:
+    def choose_slowly(cycle: Cycle, others: int) -> object:
         clock.now += PLAN
-        return schedule(*arguments, **options)  # type: ignore[arg-type]
+        return choose_node(cycle, others)
 
     monkeypatch.setattr(Attempts, "now", staticmethod(lambda: clock.now))
     monkeypatch.setattr(Executor, "execute", execute_slowly)
-    monkeypatch.setattr(planner, "schedule", plan_slowly)
+    monkeypatch.setattr(pipeline, "choose_node", choose_slowly)
     return clock
 
 
@@ -216,6 +217,23 @@ async def test_filter_durations_are_recorded_by_plugin(lab: Lab, amount: int, st
     for plugin, found in (("NodeResourcesFit", "Success"), ("DynamicResources", status)):
         labels = {"plugin": plugin, "extension_point": "Filter", "status": found}
         assert read(PLUGIN + "_count", labels) == 1
+
+
+@pytest.mark.parametrize(("count", "last"), [(1, "Reserve"), (9, "PostFilter")])
+async def test_each_extension_point_of_the_scheduling_cycle_has_a_duration(
+    lab: Lab, count: int, last: str
+) -> None:
+    claim = builders.claim(builders.device_request(count=count))
+    await lab.client.create(CLAIMS, claim, "default", into=dict)
+    async with Controllers(lab.client) as controllers:
+        await lab.pods(builders.pod("claim-1"))
+        await lab.until(lambda pods, _: any(p.spec.node_name or p.status.conditions for p in pods.values()))
+    read = controllers.metrics.registry.get_sample_value
+    fits = "Success" if count == 1 else "Unschedulable"
+    points = {"PreEnqueue": "Success", "PreFilter": "Success", "Filter": fits, last: fits}
+    for point, status in points.items():
+        labels = {**LABELS, "extension_point": point, "status": status}
+        assert read(POINT + "_count", labels), point
 
 
 async def test_insufficient_extended_resources_are_a_failure_of_node_resources_fit(lab: Lab) -> None:

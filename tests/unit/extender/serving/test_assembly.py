@@ -32,7 +32,7 @@ async def test_the_metrics_of_the_verbs_are_served_once_in_each_term(client: Cli
             assert (await verbs.filter(builders.pod("claim-a"), [])).node_names == []
             metrics = generate_latest(registry)
             assert metrics.count(PENDING) == 1
-            assert b'extension_point="Filter",profile="dradriver"' in metrics
+            assert b'extension_point="PreEnqueue",profile="dradriver"' in metrics
         assert PENDING not in generate_latest(registry)
 
 
