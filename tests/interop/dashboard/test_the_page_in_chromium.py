@@ -57,14 +57,14 @@ async def show(page: Page, url: str, size: str = "laptop", scheme: str = "light"
     await page.look_as(*SIZES[size], scheme)
     await page.open(url)
     await page.wait_for(DRAWN)
+    # Two frames later, everything that is near the screen is drawn.
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 async def take_picture(page: Page, cluster: str, size: str, scheme: str) -> bytes:
     live = StillOverview(CLUSTERS[cluster]())
     async with served(live) as url:
         await show(page, url, size, scheme)
-        # Two frames later, everything that is near the screen is drawn.
-        await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         picture = await page.picture()
         await page.open("about:blank")
         return picture
@@ -121,6 +121,7 @@ async def test_a_change_of_the_cluster_is_drawn(page: Page) -> None:
 async def test_each_card_names_its_claims_and_the_summary_counts_nodes_of_shared_pools(page: Page) -> None:
     async with served(StillOverview(CLUSTERS["busy"]())) as url:
         await show(page, url)
+        await page.wait_for("document.querySelectorAll('#nodes .row:first-child .holders').length === 2")
         holders = "[...document.querySelectorAll('#nodes .row:first-child .holders')].map((e) => e.textContent)"
         assert await page.evaluate(holders) == ["Adefault/trainBdefault/infer", "Adefault/whole"]
         assert await page.evaluate("document.querySelector('#summary').textContent.startsWith('18nodes with')")
