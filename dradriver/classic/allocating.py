@@ -103,11 +103,13 @@ class Allocator:
             uid = pending.uid
             try:
                 earlier = self._state.attempts.get(uid)
-                if earlier is None or earlier.node != attempt.node:
+                is_same = earlier is not None and earlier.node == attempt.node
+                if not is_same:
                     await self._release_earlier(uid)
                 self._state.settled.discard(uid)
                 self._state.withdrawn.discard(uid)
-                self._state.attempts[uid] = attempt
+                is_written = earlier is not None and is_same and earlier.is_written
+                self._state.attempts[uid] = replace(attempt, is_written=is_written)
                 stored = await self._writes.add_finalizer(self._state.claim(uid) or controlled.claim)
                 await self._writes.create_record(stored, attempt.node)
             except ClaimChangedError as error:
@@ -185,6 +187,7 @@ class Allocator:
         try:
             if chosen:
                 await self._writes.record_node(claim, chosen)
+            self._state.attempts[uid] = replace(self._state.attempts[uid], is_written=True)
             await self._writes.write_allocation(claim, allocation, consumer)
         except ClaimChangedError as error:
             self._state.attempts.pop(uid, None)

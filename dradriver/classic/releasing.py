@@ -19,6 +19,7 @@ marked first and deleted last.
 
 | the process dies after | the next process finds | and continues with |
 |---|---|---|
+| others have allocated the claim | an allocated claim with finalizer and record | nothing: it releases the claim at its end |
 | the record is marked | a marked record of an allocated claim | `deallocate` |
 | `deallocate` | the same | `deallocate`, once more |
 | the finalizer is removed | the same, without finalizer | `deallocate`, once more |
@@ -146,6 +147,7 @@ class Releaser:
         if await self._has_new_record(claim, record):
             self._state.withdrawn.discard(uid)
             return
+        self._state.withdrawn.add(uid)
         if record is not None and not record.is_withdrawn:
             await self._writes.record_withdrawal(claim)
         await self.deallocate(_describe(uid, claim, record))

@@ -46,10 +46,12 @@ class Attempt:
     Attributes:
         node: the selected node; empty for an immediate claim.
         pod: `namespace/name` of the pod; empty for an immediate claim.
+        is_written: whether this process has sent an allocation, which the API server may have stored.
     """
 
     node: str
     pod: str
+    is_written: bool = False
 
 
 class ControllerState:
@@ -155,7 +157,15 @@ class ControllerState:
             controlled, problem = self._resolve(claim), ""
         except InvalidObjectError as error:
             controlled, problem = None, str(error) if self._names_own_class(claim) else ""
-        return replace(view, controlled=controlled, problem=problem, attempt=node, wanted=nodes)
+        is_overtaken = attempt is not None and not attempt.is_written and claim.allocation is not None
+        return replace(
+            view,
+            controlled=controlled,
+            problem=problem,
+            attempt=node,
+            wanted=nodes,
+            is_seen_withdrawn=view.is_seen_withdrawn or is_overtaken,
+        )
 
     def _resolve(self, claim: ResourceClaim) -> ControlledClaim | None:
         """Return how this controller allocates the claim; None if it does not.

@@ -154,6 +154,20 @@ async def test_a_claim_that_others_allocate_is_withdrawn_also_after_an_error(
     assert shelf.held == {}
 
 
+async def test_a_claim_that_others_allocate_between_two_attempts_is_withdrawn(
+    lab: ShelfLab, shelf: Shelf
+) -> None:
+    shelf.broken["allocate"] = dra.AllocationError("later")
+    await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(ShelfDriver(shelf)):
+        await lab.negotiate(pod, "node-1")
+        await lab.event("AllocationFailed")
+        await allocate_elsewhere(lab)
+        await left_alone(lab)
+    assert shelf.calls("deallocate")
+
+
 @pytest.mark.parametrize("restarted", [False, True], ids=["retried", "restarted"])
 async def test_a_claim_that_others_allocate_is_withdrawn_when_the_driver_can_deallocate_again(
     lab: ShelfLab, shelf: Shelf, restarted: bool
