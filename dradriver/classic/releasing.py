@@ -19,7 +19,7 @@ marked first and deleted last.
 
 | the process dies after | the next process finds | and continues with |
 |---|---|---|
-| others have allocated the claim | an allocated claim with finalizer and record | nothing: it releases the claim at its end |
+| others have allocated the claim | an allocated claim with a record | nothing: it releases it at its end |
 | the record is marked | a marked record of an allocated claim | `deallocate` |
 | `deallocate` | the same | `deallocate`, once more |
 | the finalizer is removed | the same, without finalizer | `deallocate`, once more |

@@ -13,7 +13,7 @@ Only in the last case the claim is read again, because the caches omit `metadata
 
 If the process dies, the next process lists all claims once, in the background, and finds the contested pools
 again. For the claims that it did not see being allocated, only the field manager of the allocation counts:
-their plans are forgotten, and pods of other schedulers can share a claim of this scheduler.
+this process does not know the plans that wrote them, and pods of other schedulers can share a claim.
 """
 
 import logging
@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 import msgspec
 
 from dradriver.allocator.supply.devices_in_use import PoolKey
-from dradriver.control.claims.pod_claims import used_names
+from dradriver.control.claims.pod_claims import used_names_with_special
 from dradriver.control.extended import ClassesByResource
 from dradriver.control.pools.pool_index import PoolIndex
 from dradriver.control.runtime.actions import EmitEvent, NextAction, Step
@@ -119,6 +119,8 @@ class ContestedPoolController(LoopController[_Key]):
         scheduler_names: Collection[str],
         client: Client,
         installed: datetime | None,
+        *,
+        serves_resources: bool,
     ) -> None:
         """Create a controller that does not run yet.
 
@@ -130,7 +132,9 @@ class ContestedPoolController(LoopController[_Key]):
             scheduler_names: the names of this scheduler.
             client: the API server.
             installed: when this scheduler was installed. None: only allocations since this process leads count.
+            serves_resources: whether device classes serve extended resources (KEP-5004).
         """
+        self._serves_resources = serves_resources
         self._caches, self._cycle, self._client, self._installed = caches, cycle, client, installed
         self._scheduler_names = frozenset(scheduler_names)
         self._pools = PoolIndex(caches)
@@ -271,10 +275,9 @@ class ContestedPoolController(LoopController[_Key]):
         if old is not None and new is not None and _select_fields(old) == _select_fields(new):
             return
         versions = [pod for pod in (old, new) if pod is not None]
-        for ref in dict.fromkeys(ref for pod in versions for ref in _claims_of(pod)):
+        for ref in dict.fromkeys(ref for pod in versions for ref in used_names_with_special(pod)):
             self._update(ref)
-        for pod in versions:
-            self._update_wait(pod.ref)
+        self._update_wait(versions[0].ref)
         self._apply()
 
     def _update_wait(self, ref: str) -> None:
@@ -283,6 +286,8 @@ class ContestedPoolController(LoopController[_Key]):
         self._allocators.put(f"pod {ref}", use)
 
     def _class_changed(self, _kind: ChangeKind, _old: DeviceClass | None, _new: DeviceClass | None) -> None:
+        if not self._serves_resources:
+            return
         before, self._classes_by_resource = (
             self._classes_by_resource,
             ClassesByResource.of(self._caches.classes.items.values()),
@@ -324,12 +329,6 @@ def _has_new_allocation(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     if old is None or old.allocation is None or new.allocation is None:
         return True
     return old.metadata.uid != new.metadata.uid or old.allocation.devices != new.allocation.devices
-
-
-def _claims_of(pod: Pod) -> list[str]:
-    """Return `namespace/name` of the claims that the pod is known to use, with its special claim."""
-    special = pod.status.extended_resource_claim_status
-    return [*used_names(pod), *([f"{pod.metadata.namespace}/{special.resource_claim_name}"] if special else ())]
 
 
 def _select_fields(pod: Pod) -> tuple[object, ...]:

@@ -10,8 +10,8 @@ device. A pool is contested if both of these are true:
 
 So a cluster in which each scheduler has classes and pools of its own has no contested pool. Allocations from
 before the installation do not count: otherwise, workloads could not move to this scheduler in a rolling update,
-because the new pods would wait for the old ones. Pools that no slice publishes do
-not count either: their devices are allocated by controllers (KEP-3063), and never by this scheduler.
+because the new pods would wait for the old ones. Pools that no slice publishes do not count either: their
+devices are allocated by controllers (KEP-3063), and never by this scheduler.
 
 A change of one claim costs work for its own pools and classes. Only if the first pod of this scheduler begins
 to use a class, or the last one ends, the other allocator's claims of this class are read.

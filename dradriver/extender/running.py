@@ -55,7 +55,14 @@ async def run_verbs(
         conflicts = DoubleAllocationController(caches, cycle.allocations, executor, cycle.is_binding, metrics)
         late_bindings = LateBindingController(caches, executor, metrics)
         contested_pools = ContestedPoolController(
-            caches, executor, cycle, metrics, scheduler_names, client, installed
+            caches,
+            executor,
+            cycle,
+            metrics,
+            scheduler_names,
+            client,
+            installed,
+            serves_resources=settings.features.extended_resources,
         )
         contexts = ContextController(caches, executor, metrics)
         silent = SilentControllers(caches, executor, metrics, settings.binding_timeout)

@@ -19,6 +19,7 @@ __all__ = [
     "is_reserved_for",
     "pod_reference",
     "used_names",
+    "used_names_with_special",
 ]
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -64,6 +65,12 @@ def used_names(pod: Pod) -> list[str]:
     """Return `namespace/name` of the claims that the pod is known to use."""
     names = (pod.claim_name(claim) for claim in pod.spec.resource_claims)
     return [f"{pod.metadata.namespace}/{name}" for name in dict.fromkeys(names) if name]
+
+
+def used_names_with_special(pod: Pod) -> list[str]:
+    """Return `namespace/name` of the claims that the pod is known to use, with its special claim (KEP-5004)."""
+    special = pod.status.extended_resource_claim_status
+    return [*used_names(pod), *([f"{pod.metadata.namespace}/{special.resource_claim_name}"] if special else ())]
 
 
 def claims_of(pod: Pod, claims: Mapping[str, ResourceClaim]) -> list[ResourceClaim]:

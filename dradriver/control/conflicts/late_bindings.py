@@ -2,23 +2,23 @@
 
 The scheduler binds a pod when all its claims are allocated and reserved. But a former leader may have been
 stopped right before it sent the binding (`kube.leading`), and the present leader may have given the devices to
-another pod meanwhile. If nothing else has changed the pod, the API server stores the late binding. The same
-holds for a late release of a claim: if the present leader has used the claim's allocation without a write to
-the claim, the API server stores the release, although the pod is bound. A binding cannot be undone, and the
-kubelet starts no container without its devices. So the controller writes a Warning Event on the pod, which
-names the remedy.
+another pod meanwhile. If nothing else has changed the pod, the API server stores the late binding. A former
+leader may also release a claim late. If the claim was allocated and reserved already, the present leader has
+bound its pod without a write to the claim, so the API server stores the release. A binding cannot be undone,
+and the kubelet starts no container without its devices. So the controller writes a Warning Event on the pod,
+which names the remedy.
 
 At the start, the controller checks all bound pods, and later each pod that is bound or whose claim is released.
-The claims in the cache may be older than the binding, so they are read before the Event is written. The
-controller only remembers which Events it has written. If the process dies after an Event, the next process
-writes it again, which increments its count.
+The claims in the cache may be older than the binding, so they are read before the Event is written. For the
+same reason, a claim that does not exist is no problem. The controller only remembers which Events it has
+written. If the process dies after an Event, the next process writes another one.
 """
 
 import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from dradriver.control.claims.pod_claims import pod_reference, used_names
+from dradriver.control.claims.pod_claims import pod_reference, used_names_with_special
 from dradriver.control.runtime.actions import Action, EmitEvent, LookUpPlan, NextAction, Step
 from dradriver.control.runtime.bounded_set import BoundedSet
 from dradriver.control.runtime.caches import Caches
@@ -56,7 +56,7 @@ def find_claim_without_devices(
     has_started = pod.status.phase not in {"", "Pending"}
     if not pod.spec.node_name or has_started or pod.metadata.deletion_timestamp is not None:
         return ""
-    for claim in (claims[ref] for ref in used_names(pod) if ref in claims):
+    for claim in (claims[ref] for ref in used_names_with_special(pod) if ref in claims):
         if claim.allocation is None:
             if _is_classic(claim, classes):
                 continue
@@ -109,7 +109,7 @@ class LateBindingController(LoopController[str]):
             self._read.discard(key)
             return Step(NextAction.DONE)
         if key not in self._read:
-            known = tuple(claims[ref] for ref in used_names(pod) if ref in claims)
+            known = tuple(claims[ref] for ref in used_names_with_special(pod) if ref in claims)
             return Step(NextAction.CONTINUE, LookUpPlan(key, known, pod))
         self._read.discard(key)
         self._reported.add(pod.metadata.uid)
@@ -125,14 +125,16 @@ class LateBindingController(LoopController[str]):
         return done
 
     def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
-        if new is None or not new.spec.node_name or not new.spec.resource_claims:
+        if new is None or not new.spec.node_name or not used_names_with_special(new):
             return
         is_same = old is not None and old.metadata.uid == new.metadata.uid
         if old is None or not is_same or not old.spec.node_name:
             self._loop.queue.add(new.ref)
 
     def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        if old is None or (new is not None and old.status.reserved_for == new.status.reserved_for):
+        if old is None or not old.status.reserved_for:
             return
+        kept = {user.uid for user in new.status.reserved_for} if new is not None else set[str]()
         for user in old.status.reserved_for:
-            self._loop.queue.add(f"{old.metadata.namespace}/{user.name}")
+            if user.uid not in kept:
+                self._loop.queue.add(f"{old.metadata.namespace}/{user.name}")

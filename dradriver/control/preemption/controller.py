@@ -10,6 +10,7 @@ being deleted already count as leaving, so no pod is evicted in their place.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from dradriver.control.preemption.victims import PREEMPTED, Preemption
@@ -58,6 +59,21 @@ def preemption_step(
     return Step(next_action)
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A preemption that is carried out.
+
+    Attributes:
+        uid: the UID of the pod that preempts.
+        preemption: the node and the victims; after the evictions, only the victims that are leaving.
+        is_evicted: whether all evictions are written.
+    """
+
+    uid: str
+    preemption: Preemption
+    is_evicted: bool = False
+
+
 class PreemptionController(LoopController[str]):
     """Carries out preemptions: `async with PreemptionController(...)`.
 
@@ -79,7 +95,7 @@ class PreemptionController(LoopController[str]):
         self._caches = caches
         self._nominate = nominate
         self._cancel = cancel
-        self._begun: dict[str, tuple[str, Preemption]] = {}
+        self._begun: dict[str, _Begun] = {}
         queue = WorkQueue[str](0.02, 10.0)
         self._loop = Loop("preemption", self, executor.execute, workers=_WORKERS, queue=queue)
         caches.pods.subscribe(self._pod_changed)
@@ -96,36 +112,45 @@ class PreemptionController(LoopController[str]):
         if preemption is None:
             self._begun.pop(pod.ref, None)
         elif preemption.victims or self.nominated_node(pod) != preemption.node:
-            self._begun[pod.ref] = pod.metadata.uid, preemption
+            self._begun[pod.ref] = _Begun(pod.metadata.uid, preemption)
             self._loop.queue.add(pod.ref)
 
     def nominated_node(self, pod: Pod) -> str:
         """Return the node for which a pod is nominated by its preemption; empty if it has none."""
-        uid, preemption = self._begun.get(pod.ref, ("", None))
-        return preemption.node if preemption is not None and uid == pod.metadata.uid else ""
+        begun = self._begun.get(pod.ref)
+        return begun.preemption.node if begun is not None and begun.uid == pod.metadata.uid else ""
 
     async def decide(self, key: str) -> Step:
         """Return the next write of a pod's preemption."""
-        uid, preemption = self._begun.get(key, ("", None))
-        pod, find_pod = self._caches.pods.items.get(key), self._caches.pods.items.get
-        if preemption is None or pod is None or pod.metadata.uid != uid or not _is_waiting(pod):
+        begun, pod = self._begun.get(key), self._caches.pods.items.get(key)
+        if begun is None or pod is None or pod.metadata.uid != begun.uid or not _is_waiting(pod):
             self._begun.pop(key, None)
             return Step(NextAction.DONE)
-        step = preemption_step(pod, preemption, find_pod, self._cancel)
-        if step.next is not NextAction.DONE:
-            return step
-        unfinished = (_find_unfinished(victim, find_pod) for victim in preemption.victims)
-        if leaving := tuple(victim for victim in unfinished if victim is not None and victim.spec.node_name):
-            self._begun[key] = uid, Preemption(preemption.node, leaving)
-            return Step(NextAction.WAIT)  # the nomination may still be cleared
+        if not begun.is_evicted or self._find_leaving(begun.preemption):
+            step = preemption_step(pod, begun.preemption, self._caches.pods.items.get, self._cancel)
+            if step.next is not NextAction.DONE:
+                return step
+            if leaving := self._find_leaving(begun.preemption):
+                self._begun[key] = _Begun(
+                    begun.uid, Preemption(begun.preemption.node, leaving), is_evicted=True
+                )
+                return Step(NextAction.WAIT)  # the nomination may still be cleared
         del self._begun[key]
         self._nominate(pod, "")  # the nomination is written
-        return step
+        return Step(NextAction.DONE)
+
+    def _find_leaving(self, preemption: Preemption) -> tuple[Pod, ...]:
+        """Return the victims that still run. A victim without a node has given up its plan."""
+        current = (_find_unfinished(victim, self._caches.pods.items.get) for victim in preemption.victims)
+        return tuple(victim for victim in current if victim is not None and victim.spec.node_name)
 
     def _pod_changed(self, _kind: object, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        if pod is not None and pod.ref in self._begun:
-            self._loop.queue.add(pod.ref)
+        if pod is None or not self._begun:
+            return
+        for key, begun in self._begun.items():
+            if key == pod.ref or any(victim.ref == pod.ref for victim in begun.preemption.victims):
+                self._loop.queue.add(key)
 
 
 def _is_waiting(pod: Pod) -> bool:

@@ -16,9 +16,10 @@ MAX_LIST_BYTES: Final = 2**28
 """Maximum size in bytes of a page of a list and of a container's log."""
 
 WriteGuard: TypeAlias = Callable[[], AbstractContextManager[float]]
-"""Guards one attempt of a write, which runs inside of the context. The context has its maximum seconds.
+"""Guards one attempt of a write, which runs inside of the context.
 
-If entering the context raises, the write is not sent. The context sees the error of the attempt.
+Entering the context returns the maximum seconds of the attempt. If it raises, the write is not sent. The
+context sees the error of the attempt.
 """
 
 

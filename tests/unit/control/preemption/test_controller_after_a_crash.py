@@ -1,5 +1,6 @@
 """A preemption evicts the same pods if the process dies after any write."""
 
+import asyncio
 from typing import cast
 
 import pytest
@@ -166,6 +167,25 @@ async def test_the_nomination_is_written_again_after_the_last_eviction_until_the
     assert nominations[-1] == ("high", "")
     write(caches, pod, 7)
     assert (await controller.decide(pod.ref)).action is None
+
+
+async def test_a_nomination_that_is_cleared_after_the_victims_have_left_is_not_written_again() -> None:
+    """No filter of kube-scheduler may pass any more, so the devices must be free for other pods."""
+    pod, victim = builders.pod(name="high"), builders.pod(name="low", node_name="node-1")
+    controller, caches, nominations = controller_of(pod, victim)
+    controller.begin(pod, Preemption("node-1", (victim,)))
+    write(caches, pod, 3, "node-1")
+    write(caches, replace(victim, metadata=replace(victim.metadata, deletion_timestamp=NOW)), 4)
+    assert (await controller.decide(pod.ref)).next is NextAction.WAIT
+    queue = controller._loop.queue
+    async with asyncio.timeout(5):
+        queue.done(await queue.get())
+    caches.pods.apply_deleted(caches.pods.items[victim.ref])
+    assert list(queue.queued) == [pod.ref], "the end of a victim is noticed"
+    write(caches, pod, 5)
+    step = await controller.decide(pod.ref)
+    assert (step.next, step.action) == (NextAction.DONE, None)
+    assert nominations[-1] == ("high", "")
 
 
 async def test_a_victim_that_gave_up_its_plan_is_spared_when_it_is_bound_later() -> None:
