@@ -9,8 +9,8 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -87,7 +87,8 @@ class Terminal:
         with suppress(locale.Error):
             locale.setlocale(locale.LC_CTYPE, "")
         try:
-            self._window = curses.initscr()
+            with _keep_ctrl_z():
+                self._window = curses.initscr()
         except curses.error as error:
             kind = os.environ.get("TERM", "")
             raise DraError(
@@ -188,6 +189,20 @@ class Terminal:
             # A terminal of one column has no place for the last line.
             with suppress(curses.error):
                 self._window.addstr(shown, self._attributes.get(style, curses.A_NORMAL))
+
+
+@contextmanager
+def _keep_ctrl_z() -> Iterator[None]:
+    """Let curses leave the handling of SIGTSTP (Ctrl-Z) to its caller.
+
+    Otherwise curses ignores the signal while it writes, so a Ctrl-Z during an update of the screen is lost.
+    curses decides this in `initscr`: it leaves a signal alone that has a handler.
+    """
+    before = signal.signal(signal.SIGTSTP, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, before)
 
 
 def _attributes() -> dict[Style, int]:
