@@ -3,31 +3,17 @@
 A client that reaches the verbs can bind any pod to any node.
 """
 
-import ipaddress
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
 from dradriver.errors import UsageError
+from dradriver.http_server.hosts import is_loopback
 
-__all__ = ["TLS_FLAGS", "check_address", "check_listening", "is_loopback"]
+__all__ = ["TLS_FLAGS", "check_address", "check_listening"]
 
 TLS_FLAGS: Final = ("--tls-cert-file", "--tls-private-key-file", "--client-ca-file")
 """The options of mutual TLS."""
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only processes of the same machine or pod can reach a host.
-
-    Args:
-        host: a host name or an address, without brackets. Empty: all addresses.
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_listening(host: str, tls_files: Sequence[object | None]) -> None:

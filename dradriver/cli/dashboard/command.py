@@ -10,6 +10,7 @@ import click
 from dradriver.cli.attempt import AttemptSettings, settings_options
 from dradriver.cli.cluster_access import Access, cluster_options
 from dradriver.errors import UsageError
+from dradriver.http_server.hosts import is_loopback
 from dradriver.kube import Client
 
 __all__ = ["dashboard"]
@@ -52,8 +53,6 @@ def dashboard(
     The page shows nodes, partitions and who holds them, what waits and why, and what changed. It follows the
     cluster. By default it listens on 127.0.0.1 and shows what your kubeconfig may list.
     """
-    from dradriver.monitor.dashboard.request_rules import is_loopback  # noqa: PLC0415 - slow to import
-
     if not is_loopback(host) and not visitors_rights:
         raise UsageError(f"--host {host or '(all addresses)'}: requires --visitors-rights")
     if (tls_cert_file is None) != (tls_private_key_file is None):

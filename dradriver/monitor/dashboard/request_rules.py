@@ -1,10 +1,11 @@
 """Decides which requests are answered, and the headers of the answers."""
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["HEADERS", "METHODS", "find_token", "is_loopback", "is_own_host"]
+from dradriver.http_server.hosts import is_loopback
+
+__all__ = ["HEADERS", "METHODS", "find_token", "is_own_host"]
 
 METHODS: Final = frozenset({"GET", "HEAD"})
 HEADERS: Final[Mapping[str, str]] = {
@@ -18,20 +19,6 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 """The page loads scripts, styles and data only from its own server, and no other page can embed it."""
 _SCHEME: Final = "bearer "
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a server that listens on this address is reached from its own machine only.
-
-    Args:
-        host: a name or an address; empty: all addresses.
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_own_host(header: str) -> bool:

@@ -9,10 +9,11 @@ from aiohttp import web
 
 from dradriver.errors import DraError, NotFoundError
 from dradriver.http_server.answers import answer_probe
+from dradriver.http_server.hosts import is_loopback
 from dradriver.http_server.listener import Listener
 from dradriver.model.encoding.codec import encode
 from dradriver.monitor.dashboard.page_values import card_details
-from dradriver.monitor.dashboard.request_rules import HEADERS, METHODS, find_token, is_loopback, is_own_host
+from dradriver.monitor.dashboard.request_rules import HEADERS, METHODS, find_token, is_own_host
 from dradriver.monitor.dashboard.streams import Pace, stream_events
 from dradriver.monitor.dashboard.visibility import Visibility, show_text
 from dradriver.monitor.dashboard.visitors import NotAllowedError, NotAuthenticatedError, Visitors

@@ -3,7 +3,8 @@
 import pytest
 
 from dradriver.errors import UsageError
-from dradriver.extender.addresses import check_listening, is_loopback
+from dradriver.extender.addresses import check_listening
+from dradriver.http_server.hosts import is_loopback
 
 NONE = (None, None, None)
 
