@@ -54,7 +54,7 @@ def make_host(host: FpgaHostSettings, folder: Path) -> FpgaHost:
         sysfs=Path(host.sysfs),
         dev=Path(host.dev),
         firmware=Path(host.firmware),
-        region_tool=tools.xrt_region or node.region_tool,
+        region_tools=(tools.xrt_region,) if tools.xrt_region else node.region_tools,
         shell_tools={**node.shell_tools, **{kind: command for kind, command in shells.items() if command}},
     )
 

@@ -219,10 +219,9 @@ def _require_compatible(offer: FpgaOffer, bitstream: RequestedBitstream) -> None
     if (
         offer.kind is not FpgaDeviceKind.CARD
         and made_for
-        and offer.interface_id
-        and made_for != offer.interface_id
+        and offer.interface_ids
+        and made_for not in offer.interface_ids
     ):
-        message = (
-            f"{bitstream.location} is for interface {made_for}, device {offer.name} has {offer.interface_id}"
-        )
+        present = " and ".join(offer.interface_ids)
+        message = f"{bitstream.location} is for interface {made_for}, device {offer.name} has {present}"
         raise IncompatibleError(message)

@@ -33,13 +33,14 @@ class Bitstreams:
 
     def fitting(self, model: str, afu: str = AFU, *, shell: int = 0, size: int = 5000) -> Bitstream:
         """What a region of the card takes while it runs a shell."""
-        interface = CATALOG[model].shells[shell].interface_id
+        target = CATALOG[model].shells[shell]
+        interface = target.interface_id
         match CATALOG[model].kind:
             case "DFL":
                 # The simulated logic reports the first bits as its ID.
                 return self.file(make_gbs(interface, afu, bytes.fromhex(afu) + bytes(size)))
             case "XRT":
-                return self.file(xclbin(interface, afu))
+                return self.file(xclbin(interface, afu, target.name, target.timestamp))
             case "MANAGER":
                 return self.file(bytes.fromhex(afu) + bytes(size))
 
@@ -49,11 +50,12 @@ class Bitstreams:
         return self.file(xclbin(shell.interface_id, "0" * 32, shell.name))
 
 
-def xclbin(interface_id: str, uuid: str, vbnv: str = "") -> bytes:
+def xclbin(interface_id: str, uuid: str, vbnv: str = "", timestamp: int = 0) -> bytes:
     """A header of AMD's format, and a few bits."""
     header = bytearray(456)
     header[:8] = b"xclbin2\0"
-    header[336:352] = bytes.fromhex(interface_id)
+    header[320:328] = timestamp.to_bytes(8, "little")
+    header[336:352] = bytes.fromhex(interface_id or "00" * 16)
     header[352 : 352 + len(vbnv)] = vbnv.encode()
     header[416:432] = bytes.fromhex(uuid)
     return bytes(header) + bytes(100)

@@ -31,7 +31,7 @@ from dradriver_fpga.card import (
     find_faults,
 )
 from dradriver_fpga.card.simulator import CATALOG
-from tests.drivers.fpga.bitstream_files import AFU, Bitstreams, make_gbs
+from tests.drivers.fpga.bitstream_files import AFU, Bitstreams, make_gbs, xclbin
 
 ERRORS = [state for state in ManagerState if state.is_error]
 OTHER_AFU = "f00d" * 8
@@ -39,6 +39,8 @@ PLACES = {
     "pac": ("0000:3b:00.0", "0000:3d:00.0"),
     "zynq": ("axi/f8007000.devcfg", "axi/f8007000.devcfg.1"),
     "alveo": ("0000:af:00.1", "0000:b1:00.1"),
+    "u55c": ("0000:41:00.1", "0000:43:00.1"),
+    "u200": ("0000:61:00.1", "0000:63:00.1"),
 }
 """Where the first and the second card of a model are."""
 LONG = 20.0
@@ -98,6 +100,9 @@ class DiscoverySuite:
         (card,), facts = benches(model).hardware.cards(), CATALOG[model]
         assert (card.kind, card.vendor, card.device) == (CardKind[facts.kind], facts.vendor, facts.device)
         assert (card.shell, card.interface_id) == (facts.shells[0].name, facts.shells[0].interface_id)
+        assert (card.serial, card.shell_timestamp) == (facts.serial, facts.shells[0].timestamp)
+        other = facts.shells[0].other_interface_ids
+        assert [region.other_interface_ids for region in card.regions] == [other] * facts.regions
         assert [region.afu_id for region in card.regions] == [facts.afu] * facts.regions
         assert [len(region.slots) for region in card.regions] == [facts.slots] * facts.regions
         assert [(each.label, each.state) for each in card.managers] == [(facts.manager, ManagerState.OPERATING)]
@@ -188,6 +193,27 @@ class ProgrammingSuite:
         bench = benches("pac")
         assert_rejected(bench, files.fitting("pac", shell=1), IncompatibleError)
         assert_rejected(bench, files.file(bytes(10), interface_id="ab" * 16), IncompatibleError)
+
+    def test_a_file_for_any_interface_of_the_shell_is_written(
+        self, benches: Benches, files: Bitstreams
+    ) -> None:
+        bench, shell = benches("u55c"), CATALOG["u55c"].shells[0]
+        for interface in (shell.interface_id, *shell.other_interface_ids):
+            bitstream = files.file(xclbin(interface, AFU))
+            bench.hardware.program(region(bench).id, bitstream, timeout=LONG)
+            assert region(bench).bitstream == bitstream.sha256
+        assert_rejected(bench, files.file(xclbin("ab" * 16, AFU)), IncompatibleError)
+        assert_rejected(bench, files.file(xclbin("", AFU)), IncompatibleError)
+
+    def test_a_file_without_an_interface_is_written_to_its_platform_only(
+        self, benches: Benches, files: Bitstreams
+    ) -> None:
+        bench, shell = benches("u200"), CATALOG["u200"].shells[0]
+        for name, timestamp in ((shell.name, 1), ("xilinx_u250_xdma_201830_2", shell.timestamp), ("", 0)):
+            assert_rejected(bench, files.file(xclbin("", AFU, name, timestamp)), IncompatibleError)
+        bitstream = files.file(xclbin("", AFU, shell.name, shell.timestamp))
+        bench.hardware.program(region(bench).id, bitstream, timeout=LONG)
+        assert region(bench).bitstream == bitstream.sha256
 
     def test_a_file_with_another_interface_than_requested_is_rejected(
         self, benches: Benches, files: Bitstreams

@@ -27,7 +27,7 @@ def test_the_settings_override_the_defaults() -> None:
         FpgaHost(Path("/data/programmed.json")),
     )
     assert node.firmware == Path("/host/lib/firmware")
-    assert node.region_tool == ("/opt/region", "{card}", "{file}")
+    assert node.region_tools == (("/opt/region", "{card}", "{file}"),)
     assert node.shell_tools[CardKind.DFL] == ("/opt/shell", "{file}")
     assert node.shell_tools[CardKind.XRT] == default.shell_tools[CardKind.XRT]
     assert (node.sysfs, node.dev) == (default.sysfs, default.dev)

@@ -2,6 +2,7 @@
 
 import enum
 import hashlib
+import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +16,18 @@ from dradriver_fpga.card.errors import (
     UnreadableBitstreamError,
     WrongDigestError,
 )
-from dradriver_fpga.card.values import Bitstream, normalize_id
+from dradriver_fpga.card.values import Bitstream, Platform, normalize_id
 
-__all__ = ["Format", "Image", "load_image", "require_interface"]
+__all__ = ["Format", "Image", "load_image", "require_platform"]
 
 _GBS_MAGIC: Final = b"XeonFPGA\xb7GBSv001"
 _XCLBIN_MAGIC: Final = b"xclbin2\0"
+_XCLBIN_TIMESTAMP: Final = slice(320, 328)
 _XCLBIN_INTERFACE: Final = slice(336, 352)
+_XCLBIN_PLATFORM: Final = slice(352, 416)
 _XCLBIN_UUID: Final = slice(416, 432)
 _XCLBIN_HEADER: Final = 456
+"""Offsets in `struct axlf` of XRT's xclbin.h: m_featureRomTimeStamp, m_interface_uuid, m_platformVBNV, uuid."""
 
 
 class Format(enum.Enum):
@@ -44,6 +48,8 @@ class Image:
         afu_id: AFU ID of a region after programming; "" if the file does not contain this ID.
         data: the whole file.
         start: offset at which the bits for a manager begin.
+        platform: name (VBNV) of the platform for which the file was made; "" if the file does not contain it.
+        timestamp: time stamp of that platform's feature ROM; 0 if the file does not contain it.
     """
 
     format: Format
@@ -51,6 +57,8 @@ class Image:
     afu_id: str
     data: bytes
     start: int = 0
+    platform: str = ""
+    timestamp: int = 0
 
     @property
     def bits(self) -> bytes:
@@ -104,15 +112,32 @@ def _read_image(data: bytes, path: Path) -> Image:
     if data.startswith(_XCLBIN_MAGIC):
         if len(data) < _XCLBIN_HEADER:
             raise UnreadableBitstreamError(f"bitstream {path} ends within the header of an xclbin")
-        return Image(Format.XCLBIN, data[_XCLBIN_INTERFACE].hex(), data[_XCLBIN_UUID].hex(), data)
+        interface = data[_XCLBIN_INTERFACE]
+        return Image(
+            format=Format.XCLBIN,
+            interface_id=interface.hex() if any(interface) else "",
+            afu_id=data[_XCLBIN_UUID].hex(),
+            data=data,
+            platform=data[_XCLBIN_PLATFORM].partition(b"\0")[0].decode(errors="replace"),
+            timestamp=int.from_bytes(data[_XCLBIN_TIMESTAMP], "little"),
+        )
     return Image(Format.RAW, "", "", data)
 
 
-def require_interface(image: Image, bitstream: Bitstream, interface_id: str, target: str) -> None:
-    """Check that a bitstream was made for `interface_id`. If one of the IDs is unknown, the check passes.
+def require_platform(image: Image, bitstream: Bitstream, platform: Platform, target: str) -> None:
+    """Check that a bitstream was made for the target.
+
+    The interface decides. The check passes if the file or the target has no interface ID, except for an
+    xclbin: without an interface ID, its platform decides.
+
+    Args:
+        image: the file.
+        bitstream: the request.
+        platform: properties of the target.
+        target: ID of the target, for messages.
 
     Raises:
-        IncompatibleError: the bitstream was made for another interface.
+        IncompatibleError: the bitstream was made for another interface or platform.
     """
     requested = normalize_id(bitstream.interface_id)
     if requested and image.interface_id and requested != image.interface_id:
@@ -120,10 +145,42 @@ def require_interface(image: Image, bitstream: Bitstream, interface_id: str, tar
             f"bitstream {bitstream.path} is for interface {image.interface_id}, not for interfaceID {requested}"
         )
     made_for = image.interface_id or requested
-    if made_for and interface_id and made_for != interface_id:
+    if made_for and platform.interface_ids:
+        if made_for not in platform.interface_ids:
+            present = " and ".join(platform.interface_ids)
+            raise IncompatibleError(
+                f"bitstream {bitstream.path} is for interface {made_for}, {target} has {present}"
+            )
+    elif image.format is Format.XCLBIN:
+        _require_flat_platform(image, bitstream, platform, target)
+
+
+def _require_flat_platform(image: Image, bitstream: Bitstream, platform: Platform, target: str) -> None:
+    """Check an xclbin that cannot be compared by interface, because its platform is an older, flat one.
+
+    Source:
+        XRT's kernel driver compares the time stamps of feature ROM and xclbin (`xocl_verify_timestamp`).
+    """
+    if image.timestamp and platform.timestamp:
+        if image.timestamp != platform.timestamp:
+            raise IncompatibleError(
+                f"bitstream {bitstream.path} is for platform {image.platform} with time stamp "
+                f"{image.timestamp}, {target} has {platform.name} with time stamp {platform.timestamp}"
+            )
+    elif not (image.platform and platform.name):
         raise IncompatibleError(
-            f"bitstream {bitstream.path} is for interface {made_for}, {target} has {interface_id}"
+            f"bitstream {bitstream.path} cannot be compared with {target}: they have no interface ID, platform "
+            "name or time stamp in common"
         )
+    if image.platform and platform.name and _plain(image.platform) != _plain(platform.name):
+        raise IncompatibleError(
+            f"bitstream {bitstream.path} is for platform {image.platform}, {target} has {platform.name}"
+        )
+
+
+def _plain(platform: str) -> str:
+    """Return a platform's name as sysfs writes it (`xilinx:u200:xdma:201830.2` becomes `xilinx_u200_...`)."""
+    return re.sub("[:.]", "_", platform.strip().lower())
 
 
 def _read_gbs(data: bytes, path: Path) -> Image:

@@ -17,6 +17,7 @@ __all__ = [
     "Manager",
     "ManagerState",
     "Mechanism",
+    "Platform",
     "Region",
     "Slot",
     "make_card_name",
@@ -140,6 +141,21 @@ class Bridge:
 
 
 @dataclass(frozen=True, slots=True)
+class Platform:
+    """What a bitstream must fit.
+
+    Attributes:
+        interface_ids: interfaces for which bitstreams may be made; empty if the card does not report any.
+        name: name of the shell (XRT's VBNV); "" if unknown.
+        timestamp: time stamp of the shell's feature ROM; 0 if unknown.
+    """
+
+    interface_ids: tuple[str, ...] = ()
+    name: str = ""
+    timestamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
     """A part of a region with one accelerator, which a container can use on its own: a port of DFL.
 
@@ -174,6 +190,8 @@ class Region:
         mechanism: the way to program the region; None if this node cannot program it.
         slots: the region's slots for accelerators; empty on cards without ports.
         nodes: device nodes for a container that uses the whole region.
+        other_interface_ids: further interfaces for which bitstreams may be made. XRT shells of several
+            partitions have one interface for each partition.
     """
 
     id: str
@@ -185,6 +203,12 @@ class Region:
     mechanism: Mechanism | None
     slots: tuple[Slot, ...] = ()
     nodes: tuple[CardNode, ...] = ()
+    other_interface_ids: tuple[str, ...] = ()
+
+    @property
+    def interface_ids(self) -> tuple[str, ...]:
+        """All interfaces for which bitstreams may be made."""
+        return (self.interface_id, *self.other_interface_ids) if self.interface_id else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +232,8 @@ class FpgaCard:
         regions, managers, bridges: parts of the card.
         management: device nodes of the card's management engine. A process that can write to these device nodes
             can change every region, regardless of the operator's rules about bitstreams.
+        shell_timestamp: time stamp of the feature ROM of an XRT shell; 0 if unknown.
+        serial: serial number of the card; "" if the card does not report it.
     """
 
     id: str
@@ -226,6 +252,16 @@ class FpgaCard:
     managers: tuple[Manager, ...] = ()
     bridges: tuple[Bridge, ...] = ()
     management: tuple[CardNode, ...] = ()
+    shell_timestamp: int = 0
+    serial: str = ""
+
+    def platform(self, region: Region) -> Platform:
+        """Return what a bitstream for a region must fit.
+
+        Args:
+            region: a region of the card.
+        """
+        return Platform(region.interface_ids, self.shell, self.shell_timestamp)
 
     def region(self, region: str) -> Region | None:
         """Return the region with this ID, or None.

@@ -70,6 +70,12 @@ class FpgaOffer:
         return self.slot.afu_id if self.slot is not None else self.region.afu_id
 
     @property
+    def interface_ids(self) -> tuple[str, ...]:
+        """All interfaces for which the device's bitstreams may be made."""
+        present = self.region.interface_ids if self.region is not None and self.shell is None else ()
+        return present or ((self.interface_id,) if self.interface_id else ())
+
+    @property
     def programmable(self) -> bool:
         """Whether this node can program the device.
 

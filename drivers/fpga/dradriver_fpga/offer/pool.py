@@ -117,7 +117,10 @@ def _attributes(offer: FpgaOffer) -> dict[str, str | int | bool]:
         "afuID": offer.afu_id,
         "bitstream": offer.bitstream,
         "card": card.name,
+        **{f"interfaceID{number}": text for number, text in enumerate(offer.interface_ids[1:], 2)},
     }
+    if card.serial:
+        properties["serial"] = card.serial
     standard = {
         "resource.kubernetes.io/pciBusID": card.pci_address,
         "resource.kubernetes.io/pcieRoot": card.pcie_root,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver_fpga.card import Bitstream, IncompatibleError, UnreadableBitstreamError, normalize_id
-from dradriver_fpga.card.images import Format, Image, load_image, require_interface
+from dradriver_fpga.card import Bitstream, IncompatibleError, Platform, UnreadableBitstreamError, normalize_id
+from dradriver_fpga.card.images import Format, Image, load_image, require_platform
 from tests.drivers.fpga.bitstream_files import AFU, Bitstreams, make_gbs, xclbin
 
 LIMIT = 1 << 20
@@ -32,8 +32,10 @@ def test_a_written_gbs_can_be_read(files: Bitstreams, interface: object, afu: ob
 
 
 def test_an_xclbin_is_for_its_platform(files: Bitstreams) -> None:
-    image = load(files, xclbin(ONE, AFU))
+    image = load(files, xclbin(ONE, AFU, FLAT, 7))
     assert (image.format, image.interface_id, image.afu_id) == (Format.XCLBIN, ONE, AFU)
+    assert (image.platform, image.timestamp) == (FLAT, 7)
+    assert load(files, xclbin("", AFU)).interface_id == ""
     assert image.bits == image.data
 
 
@@ -75,8 +77,46 @@ def test_invalid_metadata_is_reported(files: Bitstreams, metadata: bytes) -> Non
 def test_a_bitstream_fits_one_interface(said: str, header: str, card: str, *, fits: bool) -> None:
     bitstream = replace(Bitstream(Path("a.gbs"), "0" * 64), interface_id=said)
     image = Image(Format.RAW, header, "", b"")
+    platform = Platform((card,) if card else ())
     if fits:
-        require_interface(image, bitstream, card, "region")
+        require_platform(image, bitstream, platform, "region")
     else:
         with pytest.raises(IncompatibleError, match=r"a\.gbs"):
-            require_interface(image, bitstream, card, "region")
+            require_platform(image, bitstream, platform, "region")
+
+
+XCLBIN = Bitstream(Path("a.xclbin"), "0" * 64)
+FLAT = "xilinx_u200_xdma_201830_2"
+
+
+def test_a_bitstream_fits_each_interface_of_a_shell() -> None:
+    platform = Platform((ONE, OTHER))
+    for interface in (ONE, OTHER):
+        require_platform(Image(Format.XCLBIN, interface, "", b""), XCLBIN, platform, "region")
+    with pytest.raises(IncompatibleError, match=f"is for interface {'ef' * 16}, region has {ONE} and {OTHER}"):
+        require_platform(Image(Format.XCLBIN, "ef" * 16, "", b""), XCLBIN, platform, "region")
+
+
+@pytest.mark.parametrize(
+    ("file", "card", "reason"),
+    [
+        ((FLAT, 7), Platform((), FLAT, 7), ""),
+        (("xilinx:u200:xdma:201830.2", 7), Platform((), FLAT, 7), ""),
+        ((FLAT, 0), Platform((), FLAT, 7), ""),
+        (("", 7), Platform((), "", 7), ""),
+        ((FLAT, 8), Platform((), FLAT, 7), f"platform {FLAT} with time stamp 8, region has {FLAT} with time"),
+        (("xilinx_u250", 0), Platform((), FLAT), f"is for platform xilinx_u250, region has {FLAT}"),
+        (("xilinx_u250", 7), Platform((), FLAT, 7), f"is for platform xilinx_u250, region has {FLAT}"),
+        (("", 0), Platform((ONE,), FLAT, 7), "cannot be compared with region"),
+        (("", 7), Platform((ONE,), FLAT), "cannot be compared with region"),
+    ],
+)
+def test_an_xclbin_without_an_interface_fits_its_platform(
+    file: tuple[str, int], card: Platform, reason: str
+) -> None:
+    image = Image(Format.XCLBIN, "", "", b"", platform=file[0], timestamp=file[1])
+    if not reason:
+        require_platform(image, XCLBIN, card, "region")
+        return
+    with pytest.raises(IncompatibleError, match=reason):
+        require_platform(image, XCLBIN, card, "region")

@@ -82,8 +82,13 @@ def _add_xrt(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
     user = add_function(tree, model, card)
     tree.write(user, "user_pf", "")
     tree.write(user, "xclbinuuid", model.afu)
-    tree.write(user, "interface_uuids", shell.interface_id)
+    if shell.interface_id:
+        tree.write(user, "interface_uuids", "\n".join((shell.interface_id, *shell.other_interface_ids)))
     tree.write(user, "rom.u.1/VBNV", shell.name)
+    if shell.timestamp:
+        tree.write(user, "rom.u.1/timestamp", str(shell.timestamp))
+    if model.serial:
+        tree.write(user, "xmc.u.1/serial_num", model.serial)
     render = f"renderD{128 + order}"
     tree.add(f"{user}/drm/{render}", "drm", node(f"dri/{render}"))
     management = add_function(tree, model, f"{card[:-1]}0")

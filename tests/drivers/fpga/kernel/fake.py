@@ -63,7 +63,7 @@ class FakeKernel(Kernel):
             boot_id=self.root / "boot_id",
             udev_control=self.root / "no-udevd",
             firmware=self.root / "firmware",
-            region_tool=(str(self.root / "xbutil"), "{card}", "{file}"),
+            region_tools=((str(self.root / "xbutil"), "{card}", "{file}"),),
             shell_tools={CardKind.XRT: (str(self.root / "xbmgmt"), "{card}", "{file}")},
             largest=1 << 20,
         )

@@ -47,7 +47,7 @@ def trees(folder: Path) -> dict[str, FpgaHardware]:
         for device in make_removed_taints:
             tree.remove(device)
         found[name] = RealFpgas(
-            FpgaHost(folder / f"{number}.json", sysfs=tree.sysfs, region_tool=(), shell_tools={})
+            FpgaHost(folder / f"{number}.json", sysfs=tree.sysfs, region_tools=(), shell_tools={})
         )
     return found
 

@@ -79,6 +79,8 @@ class CardReader:
             managers=managers,
             bridges=tuple(map(_read_bridge, parts.bridges)),
             management=tuple(node for engine in parts.engines for node in engine.node()),
+            shell_timestamp=_read_shell_timestamp(parts),
+            serial=_read_serial(pci if address else None, parts),
         )
 
     def folder(self, name: str, parts: CardParts, region: int | None = None) -> Path:
@@ -102,10 +104,11 @@ class CardReader:
             name = f"{card}/{number}"
             slots = tuple(_read_slot(name, index, port) for index, port in enumerate(ports))
             afu = slots[0].afu_id if slots else _read_xclbin_uuid(parts)
+            interfaces = _read_interfaces(device, parts)
             yield Region(
                 id=name,
                 number=number,
-                interface_id=_read_interface(device, parts),
+                interface_id=interfaces[0] if interfaces else "",
                 afu_id=afu,
                 bitstream=self.find_content(name, self.folder(card, parts, number), afu),
                 state=state,
@@ -114,6 +117,7 @@ class CardReader:
                 else None,
                 slots=slots,
                 nodes=self._read_render_nodes(parts),
+                other_interface_ids=interfaces[1:],
             )
 
     def _find_region_mechanism(self, kind: CardKind, parts: CardParts) -> Mechanism | None:
@@ -208,22 +212,47 @@ def _read_bridge(device: SysfsDevice) -> Bridge:
 
 
 def _read_shell(parts: CardParts) -> str:
-    if parts.engines:
-        return parts.engines[0].attribute("bitstream_id")
+    return parts.engines[0].attribute("bitstream_id") if parts.engines else _read_xrt(parts, "rom*/VBNV")
+
+
+def _read_shell_timestamp(parts: CardParts) -> int:
+    text = _read_xrt(parts, "rom*/timestamp")
+    return int(text) if text.isdecimal() else 0
+
+
+def _read_serial(pci: SysfsDevice | None, parts: CardParts) -> str:
+    """Return the serial number of the card: the one of XRT's card controller, or the one of the PCI device.
+
+    Source:
+        XRT, device_linux.cpp, `xmc_serial_num`; Documentation/ABI/testing/sysfs-bus-pci, `serial_number`
+        (the extended capability Device Serial Number of PCI Express).
+    """
+    return _read_xrt(parts, "xmc*/serial_num") or (pci.attribute("serial_number") if pci is not None else "")
+
+
+def _read_xrt(parts: CardParts, pattern: str) -> str:
+    """Return the first file of an XRT card's functions that matches a pattern; "" if none does."""
     for function in (parts.user, parts.management):
-        for name in list_matches(function.path, "rom*/VBNV") if function is not None else ():
+        for name in list_matches(function.path, pattern) if function is not None else ():
             return read(name)
     return ""
 
 
-def _read_interface(device: SysfsDevice | None, parts: CardParts) -> str:
+def _read_interfaces(device: SysfsDevice | None, parts: CardParts) -> tuple[str, ...]:
+    """Return the interfaces of a region. XRT lists one interface a line, for each partition of the shell.
+
+    Source:
+        Documentation/ABI/testing/sysfs-class-fpga-region, `compat_id`; XRT, device_linux.cpp,
+        `interface_uuids`.
+    """
     if device is not None:
-        return normalize_id(device.attribute("compat_id"))
+        compat_id = normalize_id(device.attribute("compat_id"))
+        return (compat_id,) if compat_id else ()
     for function in (parts.user, parts.management):
         found = function.attribute("interface_uuids").split() if function is not None else []
         if found:
-            return normalize_id(found[0])
-    return ""
+            return tuple(dict.fromkeys(map(normalize_id, found)))
+    return ()
 
 
 def _read_xclbin_uuid(parts: CardParts) -> str:

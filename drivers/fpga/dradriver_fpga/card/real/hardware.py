@@ -18,11 +18,12 @@ from dradriver_fpga.card.errors import (
     ManagerFailedError,
     ProgrammingTimedOutError,
     TargetNotFoundError,
+    ToolFailedError,
 )
 from dradriver_fpga.card.hardware import FpgaHardware
-from dradriver_fpga.card.images import Image, load_image, require_interface
+from dradriver_fpga.card.images import Image, load_image, require_platform
 from dradriver_fpga.card.real.cards import CardReader, read_manager
-from dradriver_fpga.card.real.host import FpgaHost
+from dradriver_fpga.card.real.host import Command, FpgaHost
 from dradriver_fpga.card.real.mechanisms import Kernel, reconfigure_port, run_tool, write_firmware
 from dradriver_fpga.card.real.records import ContentRecords
 from dradriver_fpga.card.real.survey import CardParts, find_card_parts
@@ -105,7 +106,8 @@ class RealFpgas(FpgaHardware):
             raise FpgaNotSupportedError(f"{target}: this node cannot program it")
         image = load_image(bitstream, self._host.largest)
         if target_found.region is not None:
-            require_interface(image, bitstream, target_found.region.interface_id, target)
+            platform = target_found.card.platform(target_found.region)
+            require_platform(image, bitstream, platform, target)
         lock = self._locks[target_found.card.id]
         if not lock.acquire(blocking=False):
             raise BusyError(f"the card of {target} is being programmed")
@@ -132,7 +134,10 @@ class RealFpgas(FpgaHardware):
     def _make_reader(self) -> CardReader:
         host = self._host
         shells = {kind for kind, command in host.shell_tools.items() if _is_installed(command)}
-        return CardReader(host.sysfs, self._records.sha256, _is_installed(host.region_tool), shells)
+        return CardReader(host.sysfs, self._records.sha256, self._find_region_tool() is not None, shells)
+
+    def _find_region_tool(self) -> Command | None:
+        return next((command for command in self._host.region_tools if _is_installed(command)), None)
 
     def _find(self, target: str) -> _Target:
         reader = self._make_reader()
@@ -164,7 +169,10 @@ class RealFpgas(FpgaHardware):
                 port = _find_port(target.region, parts)
                 reconfigure_port(self._kernel, host.dev / parts.engines[0].name, port, image.bits)
             case _:
-                command = host.shell_tools[target.card.kind] if target.region is None else host.region_tool
+                shell_tool = host.shell_tools.get(target.card.kind)
+                command = self._find_region_tool() if target.region is not None else shell_tool
+                if command is None:
+                    raise ToolFailedError(f"{target.id}: the vendor's program was uninstalled")
                 function = parts.management if target.region is None else parts.user
                 run_tool(command, function.name if function else target.card.id, bitstream.path, timeout)
 

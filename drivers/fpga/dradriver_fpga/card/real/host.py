@@ -3,16 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from dradriver_fpga.card.values import CardKind
 
-__all__ = ["FpgaHost"]
+__all__ = ["Command", "FpgaHost"]
+
+Command: TypeAlias = tuple[str, ...]
+"""A program and its arguments, with the placeholders `{card}` and `{file}`."""
 
 _GIB: Final = 1 << 30
 
+_REGION_TOOLS: Final[tuple[Command, ...]] = tuple(
+    (tool, "program", "--device", "{card}", "--user", "{file}") for tool in ("xrt-smi", "xbutil")
+)
+"""XRT's program for users: `xrt-smi` since 2024.2, `xbutil` before. Both have the same arguments.
 
-def _shell_tools() -> Mapping[CardKind, tuple[str, ...]]:
+Source:
+    https://xilinx.github.io/XRT/2025.2/html/xrt-smi.html
+"""
+
+
+def _shell_tools() -> Mapping[CardKind, Command]:
     return {CardKind.XRT: ("xbmgmt", "program", "--device", "{card}", "--shell", "{file}")}
 
 
@@ -26,8 +38,8 @@ class FpgaHost:
         boot_id: file whose content changes at each boot.
         udev_control: socket of udevd. If it exists, uevents come from udevd after it has processed them.
         firmware: folder in which the kernel looks for firmware files. This driver writes to it.
-        region_tool: the vendor's program that writes a region. `{card}` is the PCI address of the user
-            function, and `{file}` the bitstream. The program is used if it is installed.
+        region_tools: the vendor's programs that write a region. The first one that is installed is used.
+            `{card}` is the PCI address of the user function, and `{file}` the bitstream.
         shell_tools: by kind of card, the program that writes a shell. `{card}` is the PCI address of the
             management function, if the card has one. The program must return only when the shell runs.
         largest: maximum size of a bitstream in bytes.
@@ -39,6 +51,6 @@ class FpgaHost:
     boot_id: Path = Path("/proc/sys/kernel/random/boot_id")
     udev_control: Path = Path("/run/udev/control")
     firmware: Path = Path("/lib/firmware")
-    region_tool: tuple[str, ...] = ("xbutil", "program", "--device", "{card}", "--user", "{file}")
-    shell_tools: Mapping[CardKind, tuple[str, ...]] = field(default_factory=_shell_tools)
+    region_tools: tuple[Command, ...] = _REGION_TOOLS
+    shell_tools: Mapping[CardKind, Command] = field(default_factory=_shell_tools)
     largest: int = _GIB

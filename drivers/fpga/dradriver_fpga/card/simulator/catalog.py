@@ -11,10 +11,12 @@ __all__ = ["CATALOG", "FpgaModel", "Shell"]
 
 
 class Shell(msgspec.Struct, frozen=True):
-    """A shell of a card: its name, and the interface of the regions that it provides."""
+    """A shell of a card: its name, and the interfaces of the regions that it provides."""
 
     name: str
     interface_id: str
+    other_interface_ids: tuple[str, ...] = ()
+    timestamp: int = 0
 
 
 class FpgaModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +35,7 @@ class FpgaModel(msgspec.Struct, frozen=True, kw_only=True):
     mechanism: Literal["FIRMWARE", "DFL_PORT", "VENDOR_TOOL"]
     shell_mechanism: Literal["FIRMWARE", "VENDOR_TOOL"]
     shells: list[Shell]
+    serial: str = ""
 
     def find_shell(self, interface_id: str) -> Shell | None:
         """Return the shell with this interface, or None.

@@ -13,7 +13,7 @@ from dradriver_fpga.card.errors import (
     ProgrammingTimedOutError,
 )
 from dradriver_fpga.card.hardware import FpgaHardware
-from dradriver_fpga.card.images import Image, load_image, require_interface
+from dradriver_fpga.card.images import Image, load_image, require_platform
 from dradriver_fpga.card.simulator.catalog import CATALOG, FpgaModel
 from dradriver_fpga.card.simulator.progress import update_progress
 from dradriver_fpga.card.simulator.state import (
@@ -31,7 +31,7 @@ from dradriver_fpga.card.simulator.views import (
     parse_region_number,
     to_card,
 )
-from dradriver_fpga.card.values import Bitstream, FpgaCard, ManagerState, normalize_id
+from dradriver_fpga.card.values import Bitstream, FpgaCard, ManagerState, Platform, normalize_id
 
 __all__ = ["Hook", "SimulatedFpgas"]
 
@@ -218,7 +218,7 @@ class SimulatedFpgas(FpgaHardware):
     def _load(
         self, card: CardState, model: FpgaModel, target: str, bitstream: Bitstream, image: Image
     ) -> ActiveProgramming:
-        interface, shell = model.shells[card.shell].interface_id, None
+        shell = None
         if parse_region_number(card, target) is None:
             made_for = image.interface_id or normalize_id(bitstream.interface_id)
             found = model.find_shell(made_for)
@@ -226,8 +226,11 @@ class SimulatedFpgas(FpgaHardware):
                 raise IncompatibleError(
                     f"bitstream {bitstream.path}: {target} has no shell of interface {made_for!r}"
                 )
-            interface, shell = found.interface_id, model.shells.index(found)
-        require_interface(image, bitstream, interface, target)
+            shell = model.shells.index(found)
+        else:
+            present = model.shells[card.shell]
+            interfaces = (present.interface_id, *present.other_interface_ids) if present.interface_id else ()
+            require_platform(image, bitstream, Platform(interfaces, present.name, present.timestamp), target)
         seconds: float | None = len(image.data) / model.rate / self._speed
         fault = card.faults.pop(target, ManagerState.OPERATING)
         if fault is None:

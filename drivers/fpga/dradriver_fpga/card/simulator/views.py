@@ -87,6 +87,8 @@ def to_card(card: CardState, order: int) -> FpgaCard:
         managers=(Manager(f"fpga{order}", model.manager, card.manager),),
         bridges=tuple(_bridges(card, order)),
         management=(_node(f"dfl-fme.{order}"),) if model.kind == "DFL" else (),
+        shell_timestamp=shell.timestamp,
+        serial=model.serial,
     )
 
 
@@ -112,6 +114,7 @@ def _regions(card: CardState, model: FpgaModel, order: int) -> Iterator[Region]:
                 for slot in range(model.slots)
             ),
             nodes=(_node(f"dri/renderD{128 + order}"),) if model.kind == "XRT" else (),
+            other_interface_ids=model.shells[card.shell].other_interface_ids,
         )
 
 

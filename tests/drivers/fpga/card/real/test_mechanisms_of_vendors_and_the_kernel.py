@@ -18,7 +18,7 @@ from dradriver_fpga.card import (
     Mechanism,
     ToolFailedError,
 )
-from dradriver_fpga.card.real import RealFpgas
+from dradriver_fpga.card.real import FpgaHost, RealFpgas
 from dradriver_fpga.card.real.mechanisms import Kernel, reconfigure_port, run_tool, write_firmware
 from tests.drivers.fpga.bitstream_files import Bitstreams
 from tests.drivers.fpga.card_suite import LONG
@@ -50,16 +50,33 @@ def test_the_error_of_a_failed_program_contains_its_output(kernel: FakeKernel, f
 
 
 def test_the_result_of_a_program_is_verified(kernel: FakeKernel, files: Bitstreams) -> None:
-    hardware = RealFpgas(replace(kernel.host, region_tool=("true",)), kernel)
+    hardware = RealFpgas(replace(kernel.host, region_tools=(("true",),)), kernel)
     with pytest.raises(FpgaError, match=r"has AFU ID 0{32} after"):
         hardware.program(f"{ALVEO}/0", files.fitting("alveo"), timeout=LONG)
     assert RealFpgas(kernel.host).cards()[1].regions[0].bitstream == ""
 
 
 def test_without_the_program_the_card_cannot_be_programmed(kernel: FakeKernel, files: Bitstreams) -> None:
-    hardware = RealFpgas(replace(kernel.host, region_tool=("xbutil-is-not-here", "{file}")), kernel)
+    hardware = RealFpgas(replace(kernel.host, region_tools=(("xbutil-is-not-here", "{file}"),)), kernel)
     with pytest.raises(FpgaNotSupportedError, match=ALVEO):
         hardware.program(f"{ALVEO}/0", files.fitting("alveo"), timeout=LONG)
+
+
+def test_the_first_installed_program_is_used(kernel: FakeKernel, files: Bitstreams) -> None:
+    """XRT renamed `xbutil` to `xrt-smi`; a node may have either."""
+    said = kernel.root / "said"
+    old = ("sh", "-c", f"echo $0 > {said}; exit 1", "old")
+    tools = (("xrt-smi-is-not-here", "{file}"), old, ("true",))
+    with pytest.raises(ToolFailedError):
+        RealFpgas(replace(kernel.host, region_tools=tools), kernel).program(
+            f"{ALVEO}/0", files.fitting("alveo"), timeout=LONG
+        )
+    assert said.read_text().strip() == "old"
+
+
+def test_xrt_smi_is_preferred_to_xbutil() -> None:
+    arguments = ("program", "--device", "{card}", "--user", "{file}")
+    assert FpgaHost(Path("x")).region_tools == (("xrt-smi", *arguments), ("xbutil", *arguments))
 
 
 def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:

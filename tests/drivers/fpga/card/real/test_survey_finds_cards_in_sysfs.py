@@ -24,7 +24,7 @@ def tree(tmp_path: Path) -> Tree:
 def hardware(tree: Tree) -> RealFpgas:
     folder = tree.sysfs.parent
     return RealFpgas(
-        FpgaHost(records=folder / "records.json", sysfs=tree.sysfs, region_tool=(), shell_tools={})
+        FpgaHost(records=folder / "records.json", sysfs=tree.sysfs, region_tools=(), shell_tools={})
     )
 
 
@@ -51,7 +51,18 @@ def test_cards_in_sysfs_equal_those_of_the_simulator(tmp_path: Path, model: str)
     (simulated,) = SimulatedFpgas([model]).cards()
     if real.mechanism is None:  # a PAC's shell is for an operator's own program
         assert model == "pac"
-    fields = ("id", "name", "kind", "vendor", "device", "shell", "interface_id", "pcie_root", "numa_node")
+    fields = (
+        "id",
+        "name",
+        "kind",
+        "vendor",
+        "device",
+        "shell",
+        "interface_id",
+        "pcie_root",
+        "numa_node",
+        "serial",
+    )
     for field in (*fields, "regions", "managers", "bridges", "management"):
         assert getattr(real, field) == getattr(simulated, field), field
 
@@ -151,6 +162,12 @@ def test_a_card_without_its_management_function_keeps_its_id(tree: Tree) -> None
     tree.remove("pci0000:a0/0000:af:00.0")
     card = only(tree)
     assert (card.id, card.managers, len(card.regions)) == ("0000:af:00.1", (), 1)
+
+
+def test_a_card_without_a_controller_has_the_serial_number_of_its_pci_device(tree: Tree) -> None:
+    add_card(tree, PAC, "0000:3b:00.0", 0)
+    tree.write(FUNCTION, "serial_number", "64-4c-36-1b-00-00-0a-35")
+    assert only(tree).serial == "64-4c-36-1b-00-00-0a-35"
 
 
 def test_other_cards_of_the_vendor_are_no_fpgas_of_ours(tree: Tree) -> None:
