@@ -162,6 +162,23 @@ class Driver(DeviceSource):
         if self._context is not None:
             self._context.restart(reason)
 
+    def warn(self, claim: Claim, message: str) -> None:
+        """Write a warning Event of a claim, which `kubectl describe resourceclaim` shows.
+
+        Use it for something that the containers of a claim do without, although `prepare` succeeds: for
+        example, an optional library that the node lacks. An error that must stop the pod is an exception of
+        `prepare` instead. It can be called from any thread or task. Events are best effort, and repeats are
+        aggregated, so a retried `prepare` may warn again. Without the SDK the call is a no-op.
+
+        Args:
+            claim: the claim that is prepared.
+            message: one sentence for users. It must not contain secrets.
+
+        Source: the Event has the reason `DriverWarning`.
+        """
+        if self._context is not None:
+            self._context.warn(claim, message)
+
     async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """Return the content of a ConfigMap by key, from both `data` and `binaryData`.
 

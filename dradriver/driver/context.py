@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from dradriver.driver.claim import AllocatedDevice
+from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.health import NodeReport
 from dradriver.driver.prepared import DeviceMetadata
 from dradriver.errors import DriverError
@@ -41,6 +41,14 @@ class DriverContext:
 
         Args:
             reason: one sentence for users.
+        """
+
+    def warn(self, claim: Claim, message: str) -> None:
+        """Write a warning Event of a claim; from any thread or task. See `Driver.warn`.
+
+        Args:
+            claim: the claim.
+            message: one sentence for users.
         """
 
     async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:

@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from dradriver.driver.base import Driver
 from dradriver.driver.binding import NodeBindingDriver
+from dradriver.driver.claim import Claim
 from dradriver.kube.client import Client
 from dradriver.model.resource.pool import Pool
 from dradriver.node.api import Api
@@ -53,6 +54,7 @@ from dradriver.node.reporting.pool_reports import PoolReporter
 from dradriver.node.reporting.readiness import ProcessReadiness
 from dradriver.node.state.database import FILE_NAME
 from dradriver.node.state.locks import ClaimLocks
+from dradriver.node.state.records import ClaimRef
 from dradriver.node.state.store import StateStore
 from dradriver.node.usage.writer import NoteWriter
 
@@ -213,10 +215,15 @@ def _build(environment: Environment, hooks: Hooks, stores: Stores, election: Pub
     def restart(reason: str) -> None:
         loop.call_soon_threadsafe(restarts.put_nowait, reason)
 
+    def warn(claim: Claim, message: str) -> None:
+        ref = ClaimRef(uid=claim.uid, namespace=claim.namespace, name=claim.name)
+        loop.call_soon_threadsafe(events.warn_of_claim, ref, "DriverWarning", message)
+
     context = ProcessContext(
         ContextRequests(
             rediscover=discovery.rediscover,
             restart=restart,
+            warn=warn,
             read_config_map=partial(read_config_map, client),
             update_metadata=MetadataUpdates(driver.name, stores, status.schedule).update,
         ),

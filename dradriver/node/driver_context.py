@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from dradriver.driver.claim import Claim
 from dradriver.driver.context import DriverContext, MetadataUpdate
 from dradriver.driver.health import NodeReport
 from dradriver.errors import DraError
@@ -29,6 +30,7 @@ class ContextRequests:
     Attributes:
         rediscover: requests `discover()`; may be called from any thread.
         restart: ends the process; may be called from any thread.
+        warn: writes a warning Event of a claim; may be called from any thread.
         read_config_map: reads a ConfigMap; must be called on the SDK's event loop.
         update_metadata: records and writes new metadata; may be called on any event loop.
         node_reports: reads the reports of the nodes; must be called on the SDK's event loop.
@@ -36,6 +38,7 @@ class ContextRequests:
 
     rediscover: Callable[[], None] | None = None
     restart: Callable[[str], None] | None = None
+    warn: Callable[[Claim, str], None] | None = None
     read_config_map: ReadConfigMap | None = None
     update_metadata: UpdateMetadata | None = None
     node_reports: NodeReports | None = None
@@ -69,6 +72,12 @@ class ProcessContext(DriverContext):
         if (serve := self._requests.restart) is not None:
             with suppress(RuntimeError):
                 serve(reason)
+
+    def warn(self, claim: Claim, message: str) -> None:
+        """Write a warning Event of a claim; no-op if the event loop is closed."""
+        if (serve := self._requests.warn) is not None:
+            with suppress(RuntimeError):
+                serve(claim, message)
 
     async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """Return the content of a ConfigMap, by key."""

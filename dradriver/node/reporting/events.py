@@ -17,6 +17,7 @@ BURST: Final = 25
 
 Reason = Literal[
     "DeviceInUse",
+    "DriverWarning",
     "InvalidConfig",
     "UnprepareFailed",
     "PoolRefused",

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from dradriver.driver import AllocatedDevice, PreparedDevice
+from dradriver.driver import AllocatedDevice, Claim, PreparedDevice
 from dradriver.errors import DraError
 from dradriver.kube.errors import Forbidden
 from dradriver.node import plugin
@@ -77,6 +77,19 @@ async def test_an_error_of_the_driver_causes_no_event_of_the_claim(node: Node) -
         await notify(running, "to have one event at all")
         await node.api.event("RegistrationRefused")
     assert [event["reason"] for event in node.api.events] == ["RegistrationRefused"]
+
+
+async def test_a_warning_of_the_driver_is_an_event_of_the_claim_that_is_prepared(node: Node) -> None:
+    driver = LampDriver(node.hardware)
+    async with node.running(driver) as running:
+        claim = node.api.add(allocated("claim", "lamp-0"))
+        prepared = await prepare(running, claim)
+        assert prepared is not None
+        known = Claim(claim.metadata.uid, "default", "claim")
+        await asyncio.to_thread(driver.warn, known, "the lamp has no shade")
+        event = await node.api.event("DriverWarning")
+    assert (event["involvedObject"]["name"], event["message"]) == ("claim", "the lamp has no shade")
+    driver.warn(known, "after the end, nobody listens")
 
 
 async def test_a_failed_unprepare_is_an_event_of_the_claim(node: Node) -> None:
