@@ -57,6 +57,8 @@ class CardControls(Protocol):
     def hang_next(self, target: str) -> None: ...
     def release(self, target: str) -> None: ...
     def silence_logic(self, region: str) -> None: ...
+    def report_fault(self, target: str, kind: FaultKind) -> None: ...
+    def clear_faults(self, card: str) -> None: ...
 
 
 class Bench(Protocol):
@@ -131,6 +133,31 @@ class DiscoverySuite:
         first, second = bench.hardware.cards()
         bench.controls.unplug(second.id)
         assert bench.hardware.cards() == (first,)
+
+    @pytest.mark.parametrize(
+        ("model", "part", "kind"),
+        [
+            ("pac", "", FaultKind.FATAL_ERROR),
+            ("pac", "/1", FaultKind.ERROR),
+            ("pac", "/0", FaultKind.POWERED_DOWN),
+            ("pac", "", FaultKind.OVERHEATED),
+            ("alveo", "", FaultKind.OFFLINE),
+            ("alveo", "", FaultKind.MEMORY_ERROR),
+            ("alveo", "", FaultKind.ERROR),
+        ],
+    )
+    def test_a_card_has_the_faults_that_it_reports(
+        self, benches: Benches, model: str, part: str, kind: FaultKind
+    ) -> None:
+        bench = benches(model)
+        target = f"{card(bench).id}{part}"
+        bench.controls.report_fault(target, kind)
+        found = find_faults(card(bench))
+        assert [(each.kind, each.region) for each in found] == [(kind, target if part else "")]
+        assert found[0].message
+        assert card(bench) == card(bench)
+        bench.controls.clear_faults(card(bench).id)
+        assert find_faults(card(bench)) == ()
 
 
 class ProgrammingSuite:

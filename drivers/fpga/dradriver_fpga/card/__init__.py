@@ -9,7 +9,7 @@ calls run on the threads of `FpgaCards`.
 - `cards`: `FpgaCards`, the interface for asyncio.
 - `values`: properties of cards as frozen values, and their device names.
 - `errors`: one class for each error that callers distinguish.
-- `health`: faults of a card.
+- `faults`: kinds of faults. `health`: finds the faults of a card.
 - `images`: reads bitstream files.
 - `poll_schedule`: decides when the cards are read again.
 - `real`: real cards.
@@ -32,8 +32,9 @@ from dradriver_fpga.card.errors import (
     UnreadableBitstreamError,
     WrongDigestError,
 )
+from dradriver_fpga.card.faults import Fault, FaultKind
 from dradriver_fpga.card.hardware import FpgaHardware
-from dradriver_fpga.card.health import Fault, FaultKind, find_faults
+from dradriver_fpga.card.health import find_faults
 from dradriver_fpga.card.values import (
     BLANK_ID,
     Bitstream,

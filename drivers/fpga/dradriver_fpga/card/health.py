@@ -1,35 +1,11 @@
 """Detects faults of a card from its own state. Pure."""
 
-import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from dradriver_fpga.card.faults import Fault, FaultKind
 from dradriver_fpga.card.values import BLANK_ID, FpgaCard, Region
 
-__all__ = ["Fault", "FaultKind", "find_faults"]
-
-
-class FaultKind(enum.Enum):
-    """Kind of a fault."""
-
-    NO_ANSWER = "the logic of a region does not answer"
-    PROGRAMMING_FAILED = "the manager is in an error state"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault that lasts until the region is programmed again.
-
-    Attributes:
-        kind: kind of the fault.
-        region: ID of the region; "" if several regions share the manager, because the manager does not report
-            which region failed.
-        message: text for people.
-    """
-
-    kind: FaultKind
-    region: str
-    message: str
+__all__ = ["find_faults"]
 
 
 def find_faults(card: FpgaCard) -> tuple[Fault, ...]:
@@ -42,6 +18,7 @@ def find_faults(card: FpgaCard) -> tuple[Fault, ...]:
 
 
 def _iterate_faults(card: FpgaCard) -> Iterator[Fault]:
+    yield from card.reported_faults
     only_region = card.regions[0].id if len(card.regions) == 1 else ""
     for manager in card.managers:
         if manager.state.is_error:

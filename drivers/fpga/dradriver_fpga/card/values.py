@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dradriver_fpga.card.faults import Fault
+
 __all__ = [
     "BLANK_ID",
     "Bitstream",
@@ -234,6 +236,8 @@ class FpgaCard:
             can change every region, regardless of the operator's rules about bitstreams.
         shell_timestamp: time stamp of the feature ROM of an XRT shell; 0 if unknown.
         serial: serial number of the card; "" if the card does not report it.
+        reported_faults: faults that the card itself reports: error registers, temperatures, and its driver's
+            state.
     """
 
     id: str
@@ -254,6 +258,7 @@ class FpgaCard:
     management: tuple[CardNode, ...] = ()
     shell_timestamp: int = 0
     serial: str = ""
+    reported_faults: tuple[Fault, ...] = ()
 
     def platform(self, region: Region) -> Platform:
         """Return what a bitstream for a region must fit.

@@ -12,7 +12,7 @@ __all__ = ["find_faults_of", "make_fault_taints", "make_removed_taints"]
 
 _FAULT: Final = f"{DRIVER}/fault"
 _REMOVED: Final = f"{DRIVER}/removed"
-_VALUES: Final = {FaultKind.NO_ANSWER: "no-answer", FaultKind.PROGRAMMING_FAILED: "programming-failed"}
+_VALUES: Final = {kind: kind.name.lower().replace("_", "-") for kind in FaultKind}
 
 
 def find_faults_of(offer: FpgaOffer) -> list[Fault]:
@@ -22,16 +22,17 @@ def find_faults_of(offer: FpgaOffer) -> list[Fault]:
 
 
 def make_fault_taints(offers: Iterable[FpgaOffer]) -> dict[str, list[dra.Taint]]:
-    """Return the taints of slots, by device name.
+    """Return the taints of faulty devices, by device name. A device has at most one, for its worst fault.
 
-    Only slots are used with their present content. Regions and cards are programmed before they are used.
-    Programming ends a fault, so a taint would only make regions and cards unusable.
+    If programming ends a fault, only slots are tainted: slots are used with their present content, but regions
+    and cards are programmed before they are used, so a taint would only make them unusable. All other faults
+    taint every device that they concern. No fault evicts pods: a register that nobody has cleared since the
+    boot must not end pods when the driver is updated.
 
     Args:
         offers: the devices.
     """
-    slots = (offer for offer in offers if offer.kind is FpgaDeviceKind.SLOT)
-    return {offer.name: list(_make_taints(find_faults_of(offer))) for offer in slots}
+    return {offer.name: list(_make_taints(offer)) for offer in offers}
 
 
 def make_removed_taints(card: FpgaCard, offers: Sequence[FpgaOffer]) -> dict[str, list[dra.Taint]]:
@@ -45,6 +46,10 @@ def make_removed_taints(card: FpgaCard, offers: Sequence[FpgaOffer]) -> dict[str
     return {offer.name: [taint] for offer in offers if offer.card.id == card.id}
 
 
-def _make_taints(faults: Iterable[Fault]) -> Iterator[dra.Taint]:
-    for kind in sorted({fault.kind for fault in faults}, key=lambda kind: kind.value):
-        yield dra.Taint(key=_FAULT, effect="NoSchedule", value=_VALUES[kind])
+def _make_taints(offer: FpgaOffer) -> Iterator[dra.Taint]:
+    kinds = {fault.kind for fault in find_faults_of(offer)}
+    if offer.kind is not FpgaDeviceKind.SLOT:
+        kinds = {kind for kind in kinds if not kind.is_repaired_by_programming}
+    worst = next((kind for kind in FaultKind if kind in kinds), None)
+    if worst is not None:
+        yield dra.Taint(key=_FAULT, effect="NoSchedule", value=_VALUES[worst])

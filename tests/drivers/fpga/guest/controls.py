@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from dradriver_fpga.card import ManagerState
+from dradriver_fpga.card import FaultKind, ManagerState
 from dradriver_fpga.card.simulator import CATALOG
 from tests.drivers.fpga.kernel.cards import make_card_id
 
@@ -62,6 +62,12 @@ class GuestControls:
 
     def silence_logic(self, region: str) -> None:
         raise NotImplementedError("this model's logic has no ID")
+
+    def report_fault(self, target: str, kind: FaultKind) -> None:
+        raise NotImplementedError("this model has no error registers")
+
+    def clear_faults(self, card: str) -> None:
+        raise NotImplementedError("this model has no error registers")
 
     def written(self, card: str) -> bytes:
         """What the last programming wrote."""

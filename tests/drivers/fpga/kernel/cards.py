@@ -1,9 +1,25 @@
 """The simulator's cards as the kernel would show them: the same facts, in sysfs' words."""
 
+from dradriver_fpga.card import FaultKind
 from dradriver_fpga.card.simulator import FpgaModel
 from tests.drivers.fpga.kernel.tree import Tree
 
 MAJOR = 242
+ENGINE_ERRORS = (
+    *("fme_errors", "first_error", "next_error", "pcie0_errors", "pcie1_errors"),
+    *("nonfatal_errors", "catfatal_errors", "inject_errors"),
+)
+"""Registers of a `dfl-fme` device: Documentation/ABI/testing/sysfs-platform-dfl-fme."""
+FAULTS = {
+    ("DFL", FaultKind.FATAL_ERROR): ("dfl-fme.{order}", "errors/catfatal_errors", "0x4", "0x0"),
+    ("DFL", FaultKind.ERROR): ("dfl-port.{port}", "errors/errors", "0x1000", "0x0"),
+    ("DFL", FaultKind.POWERED_DOWN): ("dfl-port.{port}", "power_state", "0x6", "0x0"),
+    ("DFL", FaultKind.OVERHEATED): ("dfl-fme.{order}/hwmon/hwmon{order}", "temp1_crit_alarm", "1", "0"),
+    ("XRT", FaultKind.OFFLINE): ("{card}", "dev_offline", "1", "0"),
+    ("XRT", FaultKind.MEMORY_ERROR): ("{card}", "mig.u.1/ecc_ue_cnt", "3", "0"),
+    ("XRT", FaultKind.ERROR): ("{card}", "firewall.u.1/detected_level", "2", "0"),
+}
+"""By kinds of card and fault: the device, its attribute, and the attribute with and without the fault."""
 
 
 def make_card_id(model: FpgaModel, number: int) -> str:
@@ -54,7 +70,11 @@ def _add_dfl(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
     engine = f"{holder}/dfl-fme.{order}"
     ports = model.regions * model.slots
     about = {"bitstream_id": model.shells[0].name, "ports_num": str(ports)}
+    about |= {f"errors/{name}": "0x0" for name in ENGINE_ERRORS}
     tree.add(engine, "platform", {**about, **node(f"dfl-fme.{order}")})
+    thermal = {"name": "dfl_fme_thermal", "temp1_input": "52000", "temp1_max": "90000"}
+    thermal |= {"temp1_crit": "95000", "temp1_crit_alarm": "0"}
+    tree.add(f"{engine}/hwmon/hwmon{order}", "hwmon", thermal)
     tree.add(f"{engine}/dfl-fme-mgr.{order}", "platform")
     add_fpga_manager(tree, model, f"{engine}/dfl-fme-mgr.{order}", order)
     for number in range(model.regions):
@@ -65,7 +85,9 @@ def _add_dfl(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
         region = f"{engine}/dfl-fme-region.{index}/fpga_region/region{index + 1}"
         tree.add(region, "fpga_region", {"compat_id": model.shells[0].interface_id})
         port = f"dfl-port.{index}"
-        tree.add(f"{holder}/{port}", "platform", {"id": str(number), "afu_id": model.afu, **node(port)})
+        healthy = {"power_state": "0x0", "errors/errors": "0x0", "errors/first_error": "0x0"}
+        about = {"id": str(number), "afu_id": model.afu, **healthy, **node(port)}
+        tree.add(f"{holder}/{port}", "platform", about)
 
 
 def _add_manager(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
@@ -82,6 +104,8 @@ def _add_xrt(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
     user = add_function(tree, model, card)
     tree.write(user, "user_pf", "")
     tree.write(user, "xclbinuuid", model.afu)
+    for name, text in {"ready": "0x1", "dev_offline": "0", "mig.u.1/ecc_ue_cnt": "0"}.items():
+        tree.write(user, name, text)
     if shell.interface_id:
         tree.write(user, "interface_uuids", "\n".join((shell.interface_id, *shell.other_interface_ids)))
     tree.write(user, "rom.u.1/VBNV", shell.name)

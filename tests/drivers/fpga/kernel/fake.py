@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dradriver_fpga.card import BLANK_ID, CardKind, ManagerState
+from dradriver_fpga.card import BLANK_ID, CardKind, FaultKind, ManagerState
 from dradriver_fpga.card.real import FpgaHost
 from dradriver_fpga.card.real.mechanisms import Kernel, PortReconfiguration
 from dradriver_fpga.card.simulator import CATALOG, FpgaModel
-from tests.drivers.fpga.kernel.cards import add_card, find_home, make_card_id
+from tests.drivers.fpga.kernel.cards import FAULTS, add_card, find_home, make_card_id
 from tests.drivers.fpga.kernel.tree import Tree
 
 SendUevent = Callable[[str, str, str], None]
@@ -107,6 +107,23 @@ class FakeKernel(Kernel):
         card, _, number = region.rpartition("/")
         port = self._find("dfl-port", 16 * self._cards[card].order + int(number))
         self.tree.write(port, "afu_id", BLANK_ID)
+
+    def report_fault(self, target: str, kind: FaultKind) -> None:
+        self._write_fault(target, kind, 2)
+
+    def clear_faults(self, card: str) -> None:
+        for kind in FaultKind:
+            if (self._cards[card].facts.kind, kind) in FAULTS:
+                for region in range(self._cards[card].facts.regions):
+                    self._write_fault(f"{card}/{region}", kind, 3)
+
+    def _write_fault(self, target: str, kind: FaultKind, column: int) -> None:
+        card, _, region = target.partition("/") if target[4] == ":" else (target, "", "")
+        plugged = self._cards[card]
+        row = FAULTS[plugged.facts.kind, kind]
+        name = row[0].format(card=card, order=plugged.order, port=16 * plugged.order + int(region or 0))
+        device = next(each for each in self.tree.made if each.endswith(f"/{name}"))
+        self.tree.write(device, row[1], row[column])
 
     def write(self, attribute: Path, text: str) -> None:
         device = str(attribute.parent.relative_to(self.host.sysfs.resolve() / "devices"))

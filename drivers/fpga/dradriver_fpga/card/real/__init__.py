@@ -8,6 +8,7 @@ report.
 - `host`: paths and programs of the node.
 - `survey`: finds which devices in sysfs belong to which card.
 - `cards`: builds the description of a card from its devices.
+- `sensors`: reads error registers, temperatures and states.
 - `sysfs`: reads devices in sysfs.
 - `uevents`: waits for changes.
 - `mechanisms`: writes attributes, makes ioctls, and programs a card.

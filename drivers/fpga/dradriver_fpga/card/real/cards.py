@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import dradriver as dra
+from dradriver_fpga.card.real.sensors import read_faults
 from dradriver_fpga.card.real.survey import CardParts
 from dradriver_fpga.card.real.sysfs import (
     SysfsDevice,
@@ -81,6 +82,9 @@ class CardReader:
             management=tuple(node for engine in parts.engines for node in engine.node()),
             shell_timestamp=_read_shell_timestamp(parts),
             serial=_read_serial(pci if address else None, parts),
+            reported_faults=tuple(
+                read_faults(self.sysfs, self.folder(name, parts), parts, _map_ports(name, kind, parts))
+            ),
         )
 
     def folder(self, name: str, parts: CardParts, region: int | None = None) -> Path:
@@ -186,6 +190,12 @@ def _assign_ports(kind: CardKind, parts: CardParts) -> Iterator[tuple[SysfsDevic
         yield from ((region, []) for region in parts.regions)
     elif parts.managers or parts.user is not None:
         yield None, []
+
+
+def _map_ports(card: str, kind: CardKind, parts: CardParts) -> dict[Path, str]:
+    """Return the ID of each port's region, by the port's folder."""
+    assigned = enumerate(_assign_ports(kind, parts))
+    return {port.path: f"{card}/{number}" for number, (_, ports) in assigned for port in ports}
 
 
 def _port_id(port: SysfsDevice) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dradriver_fpga.card.errors import (
     ManagerFailedError,
     ProgrammingTimedOutError,
 )
+from dradriver_fpga.card.faults import FaultKind
 from dradriver_fpga.card.hardware import FpgaHardware
 from dradriver_fpga.card.images import Image, load_image, require_platform
 from dradriver_fpga.card.simulator.catalog import CATALOG, FpgaModel
@@ -22,6 +23,7 @@ from dradriver_fpga.card.simulator.state import (
     FpgaMemoryStore,
     FpgaNodeState,
     FpgaStore,
+    ReportedFault,
 )
 from dradriver_fpga.card.simulator.views import (
     card_id,
@@ -205,6 +207,26 @@ class SimulatedFpgas(FpgaHardware):
         with self._store.change() as state:
             card = find_card(state, region)
             card.regions[int(region.rsplit("/", 1)[1])].silent = True
+
+    def report_fault(self, target: str, kind: FaultKind) -> None:
+        """Make a card report a fault of a region or of the whole card.
+
+        Args:
+            target: ID of a region or a card.
+            kind: kind of the fault.
+        """
+        with self._store.change() as state:
+            card = find_card(state, target)
+            card.reported.append(ReportedFault(kind, parse_region_number(card, target)))
+
+    def clear_faults(self, card: str) -> None:
+        """Make a card report no fault.
+
+        Args:
+            card: ID of the card.
+        """
+        with self._store.change() as state:
+            find_card(state, card).reported = []
 
     @contextmanager
     def _call(self, name: str) -> Iterator[FpgaNodeState]:

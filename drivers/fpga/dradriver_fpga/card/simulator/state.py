@@ -6,6 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from dradriver.testing import SimulatedState, StateInFile, StateInMemory
+from dradriver_fpga.card.faults import FaultKind
 from dradriver_fpga.card.values import ManagerState
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "FpgaNodeState",
     "FpgaStore",
     "RegionState",
+    "ReportedFault",
 ]
 
 
@@ -47,6 +49,13 @@ class RegionState(msgspec.Struct):
     silent: bool = False
 
 
+class ReportedFault(msgspec.Struct, frozen=True):
+    """A fault that the card reports. `region` is None for the whole card."""
+
+    kind: FaultKind
+    region: int | None = None
+
+
 class CardState(msgspec.Struct, rename={"index": "place", "removals": "pulls"}):
     """One simulated card.
 
@@ -58,6 +67,7 @@ class CardState(msgspec.Struct, rename={"index": "place", "removals": "pulls"}):
         manager: state in which the last programming ended.
         load: the programming that is running or whose end was not read yet.
         faults: by target, the error state in which its next programming ends; None: the programming hangs.
+        reported: faults that the card reports until they are cleared.
     """
 
     model: str
@@ -70,6 +80,7 @@ class CardState(msgspec.Struct, rename={"index": "place", "removals": "pulls"}):
     manager: ManagerState = ManagerState.OPERATING
     load: ActiveProgramming | None = None
     faults: dict[str, ManagerState | None] = {}
+    reported: list[ReportedFault] = []
 
 
 class FpgaNodeState(msgspec.Struct):

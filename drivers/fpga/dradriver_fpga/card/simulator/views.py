@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from dradriver_fpga.card.errors import TargetNotFoundError
+from dradriver_fpga.card.faults import Fault
 from dradriver_fpga.card.simulator.catalog import CATALOG, FpgaModel
 from dradriver_fpga.card.simulator.state import CardState, FpgaNodeState, RegionState
 from dradriver_fpga.card.values import (
@@ -89,6 +90,10 @@ def to_card(card: CardState, order: int) -> FpgaCard:
         management=(_node(f"dfl-fme.{order}"),) if model.kind == "DFL" else (),
         shell_timestamp=shell.timestamp,
         serial=model.serial,
+        reported_faults=tuple(
+            Fault(each.kind, "" if each.region is None else f"{own}/{each.region}", f"{own}: {each.kind.value}")
+            for each in card.reported
+        ),
     )
 
 

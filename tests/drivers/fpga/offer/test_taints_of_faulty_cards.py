@@ -1,0 +1,59 @@
+"""Which devices a fault taints."""
+
+import pytest
+
+from dradriver_fpga.card import FaultKind
+from dradriver_fpga.card.simulator import SimulatedFpgas
+from dradriver_fpga.offer import list_offers, make_fault_taints
+
+PAC = "0000:3b:00.0"
+
+
+def taints(hardware: SimulatedFpgas) -> dict[str, str]:
+    """The value of the taint of each device, by the device's name without the card's."""
+    (card,) = hardware.cards()
+    found = make_fault_taints(list_offers(card, (), management=True))
+    assert all(taint.effect == "NoSchedule" for each in found.values() for taint in each)
+    return {
+        name.removeprefix(card.name): str(taint.value) for name, each in sorted(found.items()) for taint in each
+    }
+
+
+WHOLE = ("", "-management", "-region-0", "-region-1", "-slot-0-0", "-slot-1-0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (FaultKind.FATAL_ERROR, "fatal-error"),
+        (FaultKind.OFFLINE, "offline"),
+        (FaultKind.OVERHEATED, "overheated"),
+        (FaultKind.MEMORY_ERROR, "memory-error"),
+        (FaultKind.ERROR, "error"),
+    ],
+)
+def test_a_fault_of_the_card_taints_all_its_devices(kind: FaultKind, value: str) -> None:
+    hardware = SimulatedFpgas(["pac"])
+    hardware.report_fault(PAC, kind)
+    assert taints(hardware) == dict.fromkeys(WHOLE, value)
+    hardware.clear_faults(PAC)
+    assert taints(hardware) == {}
+
+
+def test_a_fault_of_a_region_taints_what_contains_the_region() -> None:
+    hardware = SimulatedFpgas(["pac"])
+    hardware.report_fault(f"{PAC}/1", FaultKind.POWERED_DOWN)
+    assert set(taints(hardware)) == {"", "-management", "-region-1", "-slot-1-0"}
+
+
+def test_a_fault_that_programming_ends_taints_slots_only() -> None:
+    hardware = SimulatedFpgas(["pac"])
+    hardware.silence_logic(f"{PAC}/0")
+    assert taints(hardware) == {"-slot-0-0": "no-answer"}
+
+
+def test_the_worst_of_several_faults_is_the_taint() -> None:
+    hardware = SimulatedFpgas(["pac"])
+    for kind in (FaultKind.ERROR, FaultKind.FATAL_ERROR, FaultKind.OVERHEATED):
+        hardware.report_fault(PAC, kind)
+    assert taints(hardware) == dict.fromkeys(WHOLE, "fatal-error")
