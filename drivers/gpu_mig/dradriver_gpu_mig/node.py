@@ -43,7 +43,7 @@ from dradriver_gpu_mig.offer import (
     list_offers,
 )
 from dradriver_gpu_mig.settings import GpuSettings, Mode
-from dradriver_gpu_mig.snapshot import GpuCard, MigInstance, NodeSnapshot, read_gpu, read_node
+from dradriver_gpu_mig.snapshot import GpuCard, MigInstance, NodeSnapshot, read_device, read_gpu, read_node
 
 __all__ = ["GpuNode"]
 
@@ -88,18 +88,26 @@ class GpuNode:
         await self._stack.aclose()
 
     async def find(self, device: str) -> GpuOffer | None:
-        """Read the cards, and return the device with this name if the node can offer it now, else None.
+        """Return the device with this name if the node can offer it now, else None.
+
+        Of a device of the last discovery, only the GPU is read, and none of its other devices. For any other
+        name, all cards are read: the device may be new.
 
         Raises:
             GpuError: the device's GPU exists but cannot be read.
         """
-        known = self._known_cards
-        snapshot = await self.cards.call(lambda hardware: read_node(hardware, known))
-        offered = self._offers_by_name.get(device)
-        error = snapshot.errors.get(offered.card.gpu.uuid) if offered is not None else None
-        if error is not None and not is_lost_error(error):
-            raise error
-        offers = (offer for card in snapshot.cards.values() for offer in self._list_offers(card))
+        known, offered = self._known_cards, self._offers_by_name.get(device)
+        if offered is None:
+            snapshot = await self.cards.call(lambda hardware: read_node(hardware, known))
+            cards = list(snapshot.cards.values())
+        else:
+            try:
+                cards = [await self.cards.call(lambda hardware: _read_offer(hardware, offered, known))]
+            except GpuError as error:
+                if is_lost_error(error):
+                    return None
+                raise
+        offers = (offer for card in cards for offer in self._list_offers(card))
         return next((offer for offer in offers if offer.name == device), None)
 
     async def discover(self) -> dra.Pool:
@@ -246,6 +254,11 @@ class GpuNode:
             self._findings = findings
             async with self._write_lock:  # writes the newest findings, never older ones
                 await asyncio.to_thread(write_findings, self._findings_path, self._boot, self._findings)
+
+
+def _read_offer(hardware: GpuHardware, offer: GpuOffer, known: Mapping[str, GpuCard]) -> GpuCard:
+    card = known.get(offer.card.gpu.uuid, offer.card)
+    return read_device(hardware, card, offer.profile, offer.placement)
 
 
 def _to_profile_placement(instance: MigInstance) -> ProfilePlacement:

@@ -9,6 +9,7 @@ has the same result as doing so once.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ import msgspec
 
 import dradriver as dra
 from dradriver_gpu_mig.card import (
+    Gpu,
     GpuError,
     GpuHardware,
     GpuLostError,
@@ -96,7 +98,7 @@ class ClaimPreparer:
         record = DeviceRecord(
             device=device.name, claim=claim.uid, gpu=offer.card.gpu.uuid, instance=_to_profile_placement(offer)
         )
-        await self._switch_mig(record, offer, enabled=not is_whole_gpu)
+        offer = await self._switch_mig(record, offer, enabled=not is_whole_gpu)
         if offer.kind is GpuDeviceKind.DYNAMIC_MIG:
             mig: MigDevice | None = await self._node.reconciler.create(record)
         else:
@@ -118,31 +120,31 @@ class ClaimPreparer:
     async def _make_result(
         self, offer: GpuOffer, mig: MigDevice | None, mps: dra.ContainerEdits
     ) -> dra.PreparedDevice:
-        uuid = offer.card.gpu.uuid
-        # The GPU is read again because its minor number may change when MIG is switched.
-        system, gpu = await self._node.cards.call(lambda hardware: (hardware.system(), hardware.gpu(uuid)))
+        gpu, system = offer.card.gpu, await self._node.cards.call(lambda hardware: hardware.system())
 
         def edits() -> dra.ContainerEdits:
             own = self._containers.mig(gpu, mig) if mig else self._containers.gpu(gpu)
             return self._containers.common(system) | own | mps
 
-        metadata = {"uuid": mig.uuid, "parentUUID": uuid} if mig else {"uuid": uuid}
+        metadata = {"uuid": mig.uuid, "parentUUID": gpu.uuid} if mig else {"uuid": gpu.uuid}
         if offer.profile is not None:
             metadata["profile"] = offer.profile.name
         return dra.PreparedDevice(await asyncio.to_thread(edits), metadata=metadata, data=metadata)
 
     # --- MIG mode -------------------------------------------------------------------------------
 
-    async def _switch_mig(self, record: DeviceRecord, offer: GpuOffer, *, enabled: bool) -> None:
+    async def _switch_mig(self, record: DeviceRecord, offer: GpuOffer, *, enabled: bool) -> GpuOffer:
+        """Switch MIG if necessary, and return the offer with the GPU as it is afterwards."""
         if offer.card.mig_enabled is enabled:
-            return
+            return offer
         records = await asyncio.to_thread(self._node.record_store.all)
         devices_in_use = sorted(
             {each.device for each in records if each.gpu == record.gpu and each.claim != record.claim}
         )
-        await self._node.cards.call(
+        gpu = await self._node.cards.call(
             lambda hardware: _switch_mig(hardware, record.gpu, devices_in_use, enabled=enabled)
         )
+        return replace(offer, card=replace(offer.card, gpu=gpu))
 
     # --- settings of a GPU ----------------------------------------------------------------------
 
@@ -187,7 +189,7 @@ def _to_profile_placement(offer: GpuOffer) -> ProfilePlacement | None:
 # The function below runs on the hardware's thread.
 
 
-def _switch_mig(hardware: GpuHardware, uuid: str, devices_in_use: Sequence[str], *, enabled: bool) -> None:
+def _switch_mig(hardware: GpuHardware, uuid: str, devices_in_use: Sequence[str], *, enabled: bool) -> Gpu:
     """Turn MIG on or off on an unused GPU.
 
     The checks and the switch run in one call on the hardware's thread, so no other call runs between them.
@@ -198,13 +200,16 @@ def _switch_mig(hardware: GpuHardware, uuid: str, devices_in_use: Sequence[str],
         devices_in_use: names of the GPU's devices that other claims have.
         enabled: whether MIG must be on.
 
+    Returns:
+        The GPU after the switch, which can change its minor number.
+
     Raises:
         DraError: the GPU is in use, or the GPU switches MIG only after a reset.
     """
     state = "on" if enabled else "off"
-    mig = hardware.gpu(uuid).mig
-    if mig is not None and mig.current is enabled:
-        return  # another claim has switched MIG since the cards were read
+    gpu = hardware.gpu(uuid)
+    if gpu.mig is not None and gpu.mig.current is enabled:
+        return gpu  # another claim has switched MIG since the cards were read
     if devices_in_use:
         devices = ", ".join(devices_in_use)
         raise dra.DraError(f"{uuid}: MIG cannot be switched {state}: other claims have {devices}")
@@ -217,3 +222,4 @@ def _switch_mig(hardware: GpuHardware, uuid: str, devices_in_use: Sequence[str],
     if mode.current is not enabled:
         hardware.set_mig_mode(uuid, enabled=not enabled)  # otherwise the next reset would switch it
         raise GpuError(f"{uuid}: MIG cannot be switched {state} without a reset of the GPU")
+    return hardware.gpu(uuid)

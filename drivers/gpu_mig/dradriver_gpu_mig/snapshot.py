@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dradriver_gpu_mig.card import (
-    ComputeInstance,
     DriverNotLoadedError,
     Gpu,
     GpuError,
@@ -23,24 +22,23 @@ from dradriver_gpu_mig.card import (
     VersionMismatchError,
 )
 
-__all__ = ["GpuCard", "MigInstance", "NodeSnapshot", "read_gpu", "read_node"]
+__all__ = ["GpuCard", "MigInstance", "NodeSnapshot", "read_device", "read_gpu", "read_node"]
 
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """A GPU instance with its compute instances and MIG devices.
+    """A GPU instance with its MIG devices, one for each compute instance.
 
-    A GPU instance without a compute instance is incomplete.
+    A GPU instance without a MIG device is incomplete.
     """
 
     gpu_instance: GpuInstance
-    compute_instances: tuple[ComputeInstance, ...] = ()
     mig_devices: tuple[MigDevice, ...] = ()
 
     @property
     def full_mig_device(self) -> MigDevice | None:
         """The MIG device that uses all of the GPU instance; None if the instance is incomplete or divided."""
-        return self.mig_devices[0] if len(self.mig_devices) == len(self.compute_instances) == 1 else None
+        return self.mig_devices[0] if len(self.mig_devices) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +126,50 @@ def read_gpu(hardware: GpuHardware, gpu: Gpu, previous: GpuCard | None = None) -
         previous: the GPU's state at the last read.
 
     Raises:
-        GpuError: the GPU does not answer, or its answers contradict each other. Answers contradict each other
-            if an instance was created or destroyed during the read, or if a call failed but returned no error.
+        GpuError: the GPU does not answer, or an instance was destroyed during the read.
     """
-    devices = hardware.mig_devices(gpu.uuid)
-    instances = []
-    for gpu_instance in hardware.gpu_instances(gpu.uuid):
-        try:
-            compute = hardware.compute_instances(gpu.uuid, gpu_instance.id)
-        except InstanceNotFoundError as error:
-            raise _make_inconsistency_error(gpu, gpu_instance) from error
-        devices_inside = tuple(device for device in devices if device.gpu_instance == gpu_instance.id)
-        if {each.id for each in compute} != {each.compute_instance for each in devices_inside}:
-            raise _make_inconsistency_error(gpu, gpu_instance)
-        instances.append(MigInstance(gpu_instance, compute, devices_inside))
+    instances = tuple(_read_instance(hardware, gpu, each) for each in hardware.gpu_instances(gpu.uuid))
     needs_reset = hardware.needs_reset(gpu.uuid)
     if previous is not None:
         gpu = _fill_unknown(gpu, previous.gpu)
         needs_reset = previous.needs_reset if needs_reset is None else needs_reset
-    return GpuCard(gpu, hardware.profiles(gpu.uuid), tuple(instances), needs_reset)
+    return GpuCard(gpu, hardware.profiles(gpu.uuid), instances, needs_reset)
+
+
+def read_device(
+    hardware: GpuHardware, card: GpuCard, profile: Profile | None, placement: Placement | None
+) -> GpuCard:
+    """Read the GPU of one device, and none of its other devices. Blocking.
+
+    Reading a whole GPU takes several calls of NVML for each instance, and each call can take milliseconds.
+
+    Args:
+        hardware: the cards.
+        card: the GPU's state at the last read.
+        profile: profile of the MIG device; None: the device is the whole GPU.
+        placement: placement of the MIG device, or None.
+
+    Returns:
+        The present state of the GPU. Of its instances it contains only the one of the device, if it exists.
+
+    Raises:
+        GpuError: the GPU does not answer, or the instance was destroyed during the read.
+    """
+    gpu = _fill_unknown(hardware.gpu(card.gpu.uuid), card.gpu)
+    found = (
+        hardware.find_gpu_instance(gpu.uuid, profile.id, placement)
+        if profile is not None and placement is not None and gpu.mig is not None and gpu.mig.current
+        else None
+    )
+    instances = () if found is None else (_read_instance(hardware, gpu, found),)
+    return replace(card, gpu=gpu, instances=instances)
+
+
+def _read_instance(hardware: GpuHardware, gpu: Gpu, instance: GpuInstance) -> MigInstance:
+    try:
+        return MigInstance(instance, hardware.mig_devices(gpu.uuid, instance))
+    except InstanceNotFoundError as error:
+        raise GpuError(f"{gpu.uuid}: GPU instance {instance.id} was destroyed while it was read") from error
 
 
 def _fill_unknown(gpu: Gpu, previous: Gpu) -> Gpu:
@@ -160,10 +183,4 @@ def _fill_unknown(gpu: Gpu, previous: Gpu) -> Gpu:
         mig=previous.mig if gpu.mig is None else gpu.mig,
         pcie_root=gpu.pcie_root or previous.pcie_root,
         numa_node=previous.numa_node if gpu.numa_node is None else gpu.numa_node,
-    )
-
-
-def _make_inconsistency_error(gpu: Gpu, instance: GpuInstance) -> GpuError:
-    return GpuError(
-        f"{gpu.uuid} reports different states of GPU instance {instance.id}: it changes, or a call failed"
     )

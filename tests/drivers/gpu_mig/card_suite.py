@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -29,6 +29,7 @@ from dradriver_gpu_mig.card import (
     Profile,
     System,
 )
+from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def read(hardware: GpuHardware) -> Reading:
         gpus,
         [hardware.profiles(gpu.uuid) for gpu in gpus],
         [hardware.gpu_instances(gpu.uuid) for gpu in gpus],
-        [hardware.mig_devices(gpu.uuid) for gpu in gpus],
+        [list_mig_devices(hardware, gpu.uuid) for gpu in gpus],
     )
 
 
@@ -128,24 +129,23 @@ class CardSuite:
         made = make(bench, gpu, "3g.20gb", 4)
         assert bench.hardware.gpu_instances(gpu) == (made,)
         assert made.placement == Placement(4, 4)
-        assert bench.hardware.compute_instances(gpu, made.id) == ()
-        assert bench.hardware.mig_devices(gpu) == ()
+        assert bench.hardware.find_gpu_instance(gpu, made.profile_id, made.placement) == made
+        assert list_mig_devices(bench.hardware, gpu) == ()
 
     def test_its_compute_instance_makes_it_one(self, bench: Bench, gpu: str) -> None:
         made = make(bench, gpu, "3g.20gb", 0)
-        device = bench.hardware.create_compute_instance(gpu, made.id)
+        device = bench.hardware.create_compute_instance(gpu, made)
         assert device.gpu_instance == made.id
         assert device.uuid.startswith("MIG-")
-        assert bench.hardware.mig_devices(gpu) == (device,)
-        assert [(each.id, each.slices) for each in bench.hardware.compute_instances(gpu, made.id)] == [(0, 3)]
+        assert list_mig_devices(bench.hardware, gpu) == (device,)
 
     def test_the_same_instance_has_the_same_uuid_again(self, bench: Bench, gpu: str) -> None:
         made = make(bench, gpu, "1g.5gb", 2)
-        first = bench.hardware.create_compute_instance(gpu, made.id)
+        first = bench.hardware.create_compute_instance(gpu, made)
         bench.hardware.destroy_compute_instance(gpu, made.id, first.compute_instance)
         bench.hardware.destroy_gpu_instance(gpu, made.id)
         again = make(bench, gpu, "1g.5gb", 2)
-        assert bench.hardware.create_compute_instance(gpu, again.id) == first
+        assert bench.hardware.create_compute_instance(gpu, again) == first
 
     def test_a_place_is_given_once(self, bench: Bench, gpu: str) -> None:
         make(bench, gpu, "2g.10gb", 2)
@@ -177,13 +177,13 @@ class CardSuite:
 
     def test_a_gpu_instance_has_one_whole_compute_instance(self, bench: Bench, gpu: str) -> None:
         made = make(bench, gpu, "2g.10gb", 0)
-        bench.hardware.create_compute_instance(gpu, made.id)
+        bench.hardware.create_compute_instance(gpu, made)
         with pytest.raises(InsufficientResourcesError):
-            bench.hardware.create_compute_instance(gpu, made.id)
+            bench.hardware.create_compute_instance(gpu, made)
 
     def test_instances_are_destroyed_from_the_inside(self, bench: Bench, gpu: str) -> None:
         made = make(bench, gpu, "4g.20gb", 0)
-        device = bench.hardware.create_compute_instance(gpu, made.id)
+        device = bench.hardware.create_compute_instance(gpu, made)
         with pytest.raises(InUseError):
             bench.hardware.destroy_gpu_instance(gpu, made.id)
         bench.hardware.destroy_compute_instance(gpu, made.id, device.compute_instance)
@@ -192,7 +192,7 @@ class CardSuite:
 
     def test_an_instance_in_use_is_not_destroyed(self, bench: Bench, gpu: str) -> None:
         made = make(bench, gpu, "1g.5gb", 0)
-        device = bench.hardware.create_compute_instance(gpu, made.id)
+        device = bench.hardware.create_compute_instance(gpu, made)
         process = Process(4711, 1 << 20, made.id, device.compute_instance)
         bench.set_processes(0, [process])
         assert bench.hardware.processes(gpu) == (process,)
@@ -203,9 +203,10 @@ class CardSuite:
 
     def test_a_missing_instance_is_not_found(self, bench: Bench, gpu: str) -> None:
         hardware, made = bench.hardware, make(bench, gpu, "1g.5gb", 0)
+        missing = replace(made, id=3)
         actions: list[Callable[[], object]] = [
-            lambda: hardware.compute_instances(gpu, 3),
-            lambda: hardware.create_compute_instance(gpu, 3),
+            lambda: hardware.mig_devices(gpu, missing),
+            lambda: hardware.create_compute_instance(gpu, missing),
             lambda: hardware.destroy_compute_instance(gpu, made.id, 0),
             lambda: hardware.destroy_gpu_instance(gpu, 3),
         ]
@@ -219,8 +220,10 @@ class CardSuite:
         bench = benches("h100-80", mig=False)
         gpu = bench.hardware.gpus()[0].uuid
         assert bench.hardware.gpu_instances(gpu) == ()
-        assert bench.hardware.mig_devices(gpu) == ()
-        assert bench.hardware.profiles(gpu)[-1].name == "7g.80gb"
+        assert list_mig_devices(bench.hardware, gpu) == ()
+        largest = bench.hardware.profiles(gpu)[-1]
+        assert largest.name == "7g.80gb"
+        assert bench.hardware.find_gpu_instance(gpu, largest.id, largest.placements[0]) is None
         with pytest.raises(NotSupportedError):
             make(bench, gpu, "7g.80gb", 0)
 
@@ -231,7 +234,7 @@ class CardSuite:
         assert divided.mig is not None
         assert bench.hardware.profiles(whole.uuid) == ()
         assert bench.hardware.gpu_instances(whole.uuid) == ()
-        assert bench.hardware.mig_devices(whole.uuid) == ()
+        assert list_mig_devices(bench.hardware, whole.uuid) == ()
         with pytest.raises(NotSupportedError):
             bench.hardware.set_mig_mode(whole.uuid, enabled=True)
         bench.hardware.set_compute_mode(whole.uuid, ComputeMode.EXCLUSIVE_PROCESS)

@@ -82,13 +82,13 @@ class GpuHarness(Harness):
         return next(each.name for each in self.cards.profiles(gpu) if each.id == instance.profile_id)
 
     def count_compute_instances(self, gpu: str, instance: GpuInstance) -> int:
-        return len(self.cards.compute_instances(gpu, instance.id))
+        return len(self.cards.mig_devices(gpu, instance))
 
     def create_foreign_instance(self, get_profile_name: str, start: int) -> None:
         """Somebody makes a MIG device on the first GPU with nvidia-smi."""
         (found,) = (each for each in self.cards.profiles(self.gpu) if each.name == get_profile_name)
         instance = self.cards.create_gpu_instance(self.gpu, found.id, Placement(start, found.memory_slices))
-        self.cards.create_compute_instance(self.gpu, instance.id)
+        self.cards.create_compute_instance(self.gpu, instance)
 
     @property
     def record_store(self) -> RecordStore:

@@ -153,9 +153,9 @@ def verify_next_process(world: RoundsNode, repeated: Sequence[Call], wanted: Seq
         on_card = sorted(
             f"{names[each.profile_id].replace('.', '-').replace('+', '-')}-{each.placement.start}"
             for each in cards.gpu_instances(gpu.uuid)
-            if len(cards.compute_instances(gpu.uuid, each.id)) == 1
+            if len(cards.mig_devices(gpu.uuid, each)) == 1
         )
-        all_complete = len(cards.gpu_instances(gpu.uuid)) == len(on_card) == len(cards.mig_devices(gpu.uuid))
+        all_complete = len(cards.gpu_instances(gpu.uuid)) == len(on_card)
         recorded = sorted(path.stem.removeprefix(GPU) for path in node.driver.data_dir.glob("devices/*.json"))
         devices = sorted(claim.results[0].device.removeprefix(GPU) for claim in wanted)
         uids = {claim.metadata.uid: "prepared" for claim in wanted}

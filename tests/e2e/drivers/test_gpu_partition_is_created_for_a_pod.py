@@ -100,7 +100,7 @@ def instances(library: Path, shim: Mapping[str, str]) -> list[tuple[str, int, in
     hardware.open()
     try:
         return [
-            (profile.name, each.placement.start, each.id, len(hardware.compute_instances(gpu.uuid, each.id)))
+            (profile.name, each.placement.start, each.id, len(hardware.mig_devices(gpu.uuid, each)))
             for gpu in hardware.gpus()
             for each in hardware.gpu_instances(gpu.uuid)
             for profile in hardware.profiles(gpu.uuid)

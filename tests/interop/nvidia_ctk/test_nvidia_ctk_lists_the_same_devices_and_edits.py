@@ -14,6 +14,7 @@ import dradriver as dra
 from dradriver_gpu_mig.card import Gpu, MigDevice, Placement, System
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.container import GpuContainers
+from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION, build_shim
 from tests.drivers.gpu_mig.shim.controls import ShimControls, environment
 from tests.drivers.gpu_mig.shim.node import NodeFiles
@@ -55,7 +56,7 @@ def hardware(node: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> Itera
         one, other, whole = hardware.gpus()
         for profile, place in ((9, Placement(4, 4)), (19, Placement(2, 1))):
             made = hardware.create_gpu_instance(one.uuid, profile, place)
-            hardware.create_compute_instance(one.uuid, made.id)
+            hardware.create_compute_instance(one.uuid, made)
         hardware.create_gpu_instance(other.uuid, 14, Placement(0, 2))
         hardware.set_mig_mode(whole.uuid, enabled=False)
         ShimControls(library).reset(2)
@@ -92,7 +93,7 @@ def allocatable(hardware: NvmlGpus) -> dict[str, tuple[Gpu, MigDevice | None]]:
     found: dict[str, tuple[Gpu, MigDevice | None]] = {}
     for gpu in hardware.gpus():
         if gpu.mig is not None and gpu.mig.current:
-            found |= {device.uuid: (gpu, device) for device in hardware.mig_devices(gpu.uuid)}
+            found |= {device.uuid: (gpu, device) for device in list_mig_devices(hardware, gpu.uuid)}
         else:
             found[gpu.uuid] = gpu, None
     return found

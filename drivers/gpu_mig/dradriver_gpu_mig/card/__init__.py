@@ -32,7 +32,6 @@ from dradriver_gpu_mig.card.errors import (
 )
 from dradriver_gpu_mig.card.hardware import GpuHardware
 from dradriver_gpu_mig.card.values import (
-    ComputeInstance,
     ComputeMode,
     Engines,
     Event,
@@ -49,7 +48,6 @@ from dradriver_gpu_mig.card.values import (
 )
 
 __all__ = [
-    "ComputeInstance",
     "ComputeMode",
     "DriverNotLoadedError",
     "Engines",

@@ -3,7 +3,6 @@
 from typing import Protocol
 
 from dradriver_gpu_mig.card.values import (
-    ComputeInstance,
     ComputeMode,
     Event,
     Gpu,
@@ -29,8 +28,8 @@ class GpuHardware(Protocol):
     soon as a call takes effect, the instance exists or is destroyed, even if the caller never receives the
     answer.
 
-    After a crash, the caller must read the hardware first, beginning with `gpu_instances`. `mig_devices` is not
-    sufficient, because it does not list a GPU instance without a compute instance.
+    After a crash, the caller must read the hardware first, beginning with the GPU instances, because a GPU
+    instance without a compute instance has no MIG device.
     """
 
     def open(self) -> None:
@@ -80,22 +79,24 @@ class GpuHardware(Protocol):
             gpu: UUID of the GPU.
         """
 
-    def compute_instances(self, gpu: str, gpu_instance: int) -> tuple[ComputeInstance, ...]:
-        """Return the compute instances of a GPU instance, sorted by ID.
+    def find_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance | None:
+        """Return the GPU instance with a profile and a placement, even an incomplete one, or None.
 
         Args:
             gpu: UUID of the GPU.
-            gpu_instance: ID of the GPU instance.
+            profile_id: ID of the profile.
+            placement: a placement of the profile.
+        """
+
+    def mig_devices(self, gpu: str, instance: GpuInstance) -> tuple[MigDevice, ...]:
+        """Return the MIG devices of a GPU instance, sorted by ID; one for each compute instance.
+
+        Args:
+            gpu: UUID of the GPU.
+            instance: the GPU instance.
 
         Raises:
             InstanceNotFoundError: the GPU instance does not exist.
-        """
-
-    def mig_devices(self, gpu: str) -> tuple[MigDevice, ...]:
-        """Return the existing MIG devices, sorted by instance; empty while MIG is off.
-
-        Args:
-            gpu: UUID of the GPU.
         """
 
     def create_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance:
@@ -115,12 +116,12 @@ class GpuHardware(Protocol):
             NotSupportedError: MIG is off, or the profile is unknown.
         """
 
-    def create_compute_instance(self, gpu: str, gpu_instance: int) -> MigDevice:
+    def create_compute_instance(self, gpu: str, instance: GpuInstance) -> MigDevice:
         """Create a compute instance that uses the whole GPU instance. This creates the MIG device.
 
         Args:
             gpu: UUID of the GPU.
-            gpu_instance: ID of the GPU instance.
+            instance: the GPU instance.
 
         Returns:
             The new MIG device.

@@ -4,7 +4,6 @@ import enum
 from dataclasses import dataclass
 
 __all__ = [
-    "ComputeInstance",
     "ComputeMode",
     "Engines",
     "Event",
@@ -137,22 +136,14 @@ class GpuInstance:
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeInstance:
-    """The part of a GPU instance that runs programs.
+class MigDevice:
+    """A compute instance as programs see it. A GPU instance without a compute instance is not a MIG device.
 
     Attributes:
-        id: unique in its GPU instance.
-        slices: number of the GPU instance's compute slices that this compute instance uses. It is lower than
-            the profile's number if another program divided the GPU instance further.
+        uuid: the UUID by which programs select the device.
+        gpu_instance: ID of the GPU instance.
+        compute_instance: ID of the compute instance, unique in its GPU instance.
     """
-
-    id: int
-    slices: int
-
-
-@dataclass(frozen=True, slots=True)
-class MigDevice:
-    """A compute instance as programs see it. A GPU instance without a compute instance is not a MIG device."""
 
     uuid: str
     gpu_instance: int

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -23,7 +25,13 @@ from dradriver_gpu_mig.card import (
 )
 from dradriver_gpu_mig.instances.record import DeviceRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.instances.record_store import RecordStore
-from dradriver_gpu_mig.instances.steps import DesiredInstance, InstanceStep, ObservedInstance, next_step
+from dradriver_gpu_mig.instances.steps import (
+    RECORD_STEPS,
+    DesiredInstance,
+    InstanceStep,
+    ObservedInstance,
+    next_step,
+)
 
 __all__ = ["InstanceReconciler"]
 
@@ -77,11 +85,13 @@ class InstanceReconciler:
             ):
                 raise dra.DraError(f"device {desired.device} is in use by the claim with UID {stored.claim}")
             try:
-                await self._converge(DesiredInstance.PRESENT, desired)
+                mig_device = await self._converge(DesiredInstance.PRESENT, desired)
             except GpuError:
                 await self._roll_back(desired)
                 raise
-        return await self._cards.call(lambda hardware: _find_mig_device(hardware, desired))
+        if mig_device is None:
+            raise dra.DraError(f"device {desired.device}: another program divided its GPU instance")
+        return mig_device
 
     async def destroy(self, record: DeviceRecord, retry_seconds: float) -> None:
         """Destroy the instance of a record, then delete the record.
@@ -167,17 +177,23 @@ class InstanceReconciler:
                 error,
             )
 
-    async def _converge(self, desired: DesiredInstance, record: DeviceRecord) -> None:
+    async def _converge(self, desired: DesiredInstance, record: DeviceRecord) -> MigDevice | None:
+        """Execute steps until none is left, and return the MIG device if the instance is complete."""
+        seen = await self._cards.call(lambda hardware: _observe(hardware, record))
         while True:
             stored = await asyncio.to_thread(self._records.get, record.device)
-            observed = await self._cards.call(lambda hardware: _observe(hardware, record))
-            step = next_step(desired, stored.state if stored else None, observed)
+            step = next_step(desired, stored.state if stored else None, seen.state)
             if step is InstanceStep.DONE:
-                return
+                return seen.mig_device
             _log.debug("%s for claim %s: %s", record.device, record.claim, step.value)
-            await self._execute(step, stored or record)
+            instance = await self._execute(step, stored or record, seen.instance)
+            if step not in RECORD_STEPS:
+                seen = await self._cards.call(partial(_observe, record=record, instance=instance))
 
-    async def _execute(self, step: InstanceStep, record: DeviceRecord) -> None:
+    async def _execute(
+        self, step: InstanceStep, record: DeviceRecord, instance: GpuInstance | None
+    ) -> GpuInstance | None:
+        """Execute a step, and return the GPU instance that it leaves at the placement, if it is known."""
         match step:
             case InstanceStep.RECORD_CREATING:
                 await self._write(record, RecordState.CREATING)
@@ -192,17 +208,19 @@ class InstanceReconciler:
                     f"device {record.device}: another program created a GPU instance at its placement; "
                     "destroy it (nvidia-smi mig -dci, -dgi) or claim another device"
                 )
-            case InstanceStep.DONE:
-                return
             case InstanceStep.CREATE_GPU_INSTANCE:
-                await self._create_gpu_instance(record)
+                return await self._create_gpu_instance(record)
+            case InstanceStep.CREATE_COMPUTE_INSTANCE if instance is not None:
+                await self._cards.call(lambda hardware: _create_compute_instance(hardware, record, instance))
+                return instance
             case _:
-                await self._cards.call(lambda hardware: _execute_on_card(hardware, step, record))
+                await self._cards.call(lambda hardware: _destroy_on_card(hardware, step, record))
+        return None
 
-    async def _create_gpu_instance(self, record: DeviceRecord) -> None:
+    async def _create_gpu_instance(self, record: DeviceRecord) -> GpuInstance:
         instance = _require_placement(record)
         try:
-            await self._cards.call(
+            return await self._cards.call(
                 lambda hardware: hardware.create_gpu_instance(record.gpu, instance.profile, instance.placement)
             )
         except InsufficientResourcesError as error:
@@ -227,48 +245,70 @@ def _require_placement(record: DeviceRecord) -> ProfilePlacement:
     return record.instance
 
 
+@dataclass(frozen=True, slots=True)
+class _Observation:
+    """The GPU instance at a record's placement.
+
+    Attributes:
+        state: its state.
+        instance: the GPU instance; None: there is none.
+        mig_device: the MIG device that uses all of it; None: the instance is incomplete or divided.
+    """
+
+    state: ObservedInstance
+    instance: GpuInstance | None = None
+    mig_device: MigDevice | None = None
+
+
+def _observe(hardware: GpuHardware, record: DeviceRecord, instance: GpuInstance | None = None) -> _Observation:
+    """Return the state of the GPU instance at a record's placement.
+
+    Args:
+        hardware: the cards.
+        record: the record.
+        instance: the GPU instance that was found or created there a moment ago. It is not searched for again,
+            because NVML needs one call for each instance of the profile. None: search for it.
+    """
+    if instance is not None:
+        try:
+            return _observe_instance(hardware, record.gpu, instance)
+        except InstanceNotFoundError:
+            pass  # it was destroyed
+    found = _find_instance(hardware, record)
+    if found is None:
+        return _Observation(ObservedInstance.NOTHING)
+    return _observe_instance(hardware, record.gpu, found)
+
+
 def _find_instance(hardware: GpuHardware, record: DeviceRecord) -> GpuInstance | None:
-    instance = _require_placement(record)
-    return next(
-        (
-            each
-            for each in hardware.gpu_instances(record.gpu)
-            if (each.profile_id, each.placement) == (instance.profile, instance.placement)
-        ),
-        None,
-    )
+    wanted = _require_placement(record)
+    return hardware.find_gpu_instance(record.gpu, wanted.profile, wanted.placement)
 
 
-def _observe(hardware: GpuHardware, record: DeviceRecord) -> ObservedInstance:
+def _observe_instance(hardware: GpuHardware, gpu: str, instance: GpuInstance) -> _Observation:
+    match hardware.mig_devices(gpu, instance):
+        case ():
+            return _Observation(ObservedInstance.INCOMPLETE, instance)
+        case (device,):
+            return _Observation(ObservedInstance.COMPLETE, instance, device)
+        case _:
+            return _Observation(ObservedInstance.COMPLETE, instance)
+
+
+def _create_compute_instance(hardware: GpuHardware, record: DeviceRecord, instance: GpuInstance) -> None:
+    with suppress(InstanceNotFoundError):  # the instance no longer exists; the next step observes this
+        hardware.create_compute_instance(record.gpu, instance)
+
+
+def _destroy_on_card(hardware: GpuHardware, step: InstanceStep, record: DeviceRecord) -> None:
+    # The instance is searched for again. Otherwise an instance could be destroyed that another program created
+    # with the same ID after the last observation.
     instance = _find_instance(hardware, record)
     if instance is None:
-        return ObservedInstance.NOTHING
-    return (
-        ObservedInstance.COMPLETE
-        if hardware.compute_instances(record.gpu, instance.id)
-        else ObservedInstance.INCOMPLETE
-    )
-
-
-def _execute_on_card(hardware: GpuHardware, step: InstanceStep, record: DeviceRecord) -> None:
-    instance = _find_instance(hardware, record)
-    if instance is None:
-        return  # the instance no longer exists; the next step observes this
-    try:
-        if step is InstanceStep.CREATE_COMPUTE_INSTANCE:
-            hardware.create_compute_instance(record.gpu, instance.id)
-        elif step is InstanceStep.DESTROY_COMPUTE_INSTANCES:
-            for compute in hardware.compute_instances(record.gpu, instance.id):
-                hardware.destroy_compute_instance(record.gpu, instance.id, compute.id)
+        return
+    with suppress(InstanceNotFoundError):
+        if step is InstanceStep.DESTROY_COMPUTE_INSTANCES:
+            for device in hardware.mig_devices(record.gpu, instance):
+                hardware.destroy_compute_instance(record.gpu, instance.id, device.compute_instance)
         else:
             hardware.destroy_gpu_instance(record.gpu, instance.id)
-    except InstanceNotFoundError:
-        return
-
-
-def _find_mig_device(hardware: GpuHardware, record: DeviceRecord) -> MigDevice:
-    instance = _find_instance(hardware, record)
-    for device in hardware.mig_devices(record.gpu):
-        if instance is not None and device.gpu_instance == instance.id:
-            return device
-    raise dra.DraError(f"device {record.device}: its MIG device was destroyed right after its creation")

@@ -1,7 +1,8 @@
 """Table that gives the next step for a device from its desired, recorded and observed state.
 
-Each step changes either the record or the hardware, and both are read again afterwards. If the process dies at
-any point, the next process continues with the next step. No other code is needed for crash recovery.
+Each step changes either the record or the hardware. What a step changes is read again afterwards. If the
+process dies at any point, the next process continues with the next step. No other code is needed for crash
+recovery.
 """
 
 import enum
@@ -10,7 +11,7 @@ from typing import Final
 
 from dradriver_gpu_mig.instances.record import RecordState
 
-__all__ = ["STEPS", "DesiredInstance", "InstanceStep", "ObservedInstance", "next_step"]
+__all__ = ["RECORD_STEPS", "STEPS", "DesiredInstance", "InstanceStep", "ObservedInstance", "next_step"]
 
 
 class DesiredInstance(enum.Enum):
@@ -42,6 +43,16 @@ class InstanceStep(enum.Enum):
     REJECT = "reject an instance of another program"
     DONE = "nothing"
 
+
+RECORD_STEPS: Final = frozenset(
+    {
+        InstanceStep.RECORD_CREATING,
+        InstanceStep.RECORD_READY,
+        InstanceStep.RECORD_DESTROYING,
+        InstanceStep.DELETE_RECORD,
+    }
+)
+"""The steps that change only the record."""
 
 _PRESENT, _ABSENT = DesiredInstance.PRESENT, DesiredInstance.ABSENT
 _NOTHING, _INCOMPLETE, _COMPLETE = (

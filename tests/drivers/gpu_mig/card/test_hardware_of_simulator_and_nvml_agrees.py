@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dradriver_gpu_mig.card import GpuError, GpuHardware, Placement
+from dradriver_gpu_mig.card import GpuError, GpuHardware, GpuInstance, Placement
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.card.simulator import CATALOG, SimulatedGpus
+from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 
 STEPS = 300
 
@@ -23,25 +24,32 @@ def walk(hardware: GpuHardware, seed: int) -> list[object]:
     for _ in range(STEPS):
         profile, number, compute = chance.choice(profiles), chance.randrange(15), chance.randrange(2)
         place = chance.choice([*profile.placements, Placement(chance.randrange(9), profile.memory_slices)])
+        missing = GpuInstance(number, profile.id, place)
+        instance = next((each for each in hardware.gpu_instances(gpu.uuid) if each.id == number), missing)
         actions: list[Callable[[], object]] = [
             partial(hardware.create_gpu_instance, gpu.uuid, profile.id, place),
-            partial(create_compute_instance, hardware, gpu.uuid, number),
-            partial(hardware.compute_instances, gpu.uuid, number),
+            partial(create_compute_instance, hardware, gpu.uuid, instance),
+            partial(list_compute_ids, hardware, gpu.uuid, instance),
+            partial(hardware.find_gpu_instance, gpu.uuid, profile.id, place),
             partial(hardware.destroy_compute_instance, gpu.uuid, number, compute),
             partial(hardware.destroy_gpu_instance, gpu.uuid, number),
         ]
         try:
-            said.append(chance.choices(actions, [3, 2, 1, 2, 2])[0]())
+            said.append(chance.choices(actions, [3, 2, 1, 1, 2, 2])[0]())
         except GpuError as error:
             said.append(type(error))
-        devices = hardware.mig_devices(gpu.uuid)
+        devices = list_mig_devices(hardware, gpu.uuid)
         said.append((hardware.gpu_instances(gpu.uuid), [each.gpu_instance for each in devices]))
     return said
 
 
-def create_compute_instance(hardware: GpuHardware, gpu: str, number: int) -> tuple[int, int]:
-    made = hardware.create_compute_instance(gpu, number)  # UUIDs are each implementation's own
+def create_compute_instance(hardware: GpuHardware, gpu: str, instance: GpuInstance) -> tuple[int, int]:
+    made = hardware.create_compute_instance(gpu, instance)  # UUIDs are each implementation's own
     return made.gpu_instance, made.compute_instance
+
+
+def list_compute_ids(hardware: GpuHardware, gpu: str, instance: GpuInstance) -> list[int]:
+    return [device.compute_instance for device in hardware.mig_devices(gpu, instance)]
 
 
 @pytest.mark.parametrize("card", [name for name, model in CATALOG.items() if model.profiles])

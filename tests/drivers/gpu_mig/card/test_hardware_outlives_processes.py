@@ -10,6 +10,7 @@ import pytest
 from dradriver_gpu_mig.card import Event, EventKind, Placement
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.card.simulator import GpuFileStore, SimulatedGpus
+from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 from tests.drivers.gpu_mig.shim.controls import SIGKILL, ShimControls, environment
 
 CREATE = """
@@ -21,7 +22,7 @@ hardware = NvmlGpus(Path(sys.argv[1]))
 hardware.open()
 (gpu,) = hardware.gpus()
 made = hardware.create_gpu_instance(gpu.uuid, 9, Placement(4, 4))
-hardware.create_compute_instance(gpu.uuid, made.id)
+hardware.create_compute_instance(gpu.uuid, made)
 """
 
 EVENT = """
@@ -63,7 +64,7 @@ def test_a_killed_process_leaves_its_instances(
     hardware.open()
     (gpu,) = hardware.gpus()
     assert len(hardware.gpu_instances(gpu.uuid)) == instances
-    assert len(hardware.mig_devices(gpu.uuid)) == devices
+    assert len(list_mig_devices(hardware, gpu.uuid)) == devices
     hardware.close()
 
 

@@ -42,7 +42,7 @@ def card() -> GpuCard:
     gpu = hardware.gpus()[0].uuid
     (profile,) = (each for each in hardware.profiles(gpu) if each.name == "3g.20gb")
     made = hardware.create_gpu_instance(gpu, profile.id, profile.placements[1])
-    hardware.create_compute_instance(gpu, made.id)
+    hardware.create_compute_instance(gpu, made)
     return read_node(hardware).cards[gpu]
 
 
@@ -253,7 +253,7 @@ def make(controls: SimulatedGpus, name: str, start: int) -> int:
     gpu = controls.gpus()[0].uuid
     (profile,) = (each for each in controls.profiles(gpu) if each.name == name)
     made = controls.create_gpu_instance(gpu, profile.id, Placement(start, profile.memory_slices))
-    controls.create_compute_instance(gpu, made.id)
+    controls.create_compute_instance(gpu, made)
     return made.id
 
 

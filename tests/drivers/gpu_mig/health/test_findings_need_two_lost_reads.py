@@ -210,7 +210,7 @@ async def test_one_failed_call_removes_no_device_and_evicts_no_pod(
     hardware, controls = shim("a100-40")
     (gpu,) = hardware.gpus()
     made = hardware.create_gpu_instance(gpu.uuid, 9, Placement(4, 4))
-    hardware.create_compute_instance(gpu.uuid, made.id)
+    hardware.create_compute_instance(gpu.uuid, made)
     driver = GpuDriver(f"mode: {mode}", NvmlGpus(shim_library))
     driver.set_context(DriverContext("node-1", tmp_path))
     await driver.discover()

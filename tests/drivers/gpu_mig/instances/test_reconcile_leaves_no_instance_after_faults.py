@@ -16,10 +16,13 @@ from dradriver_gpu_mig.instances import (
     RecordState,
     RecordStore,
 )
+from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 from tests.drivers.gpu_mig.nodes import GpuHarness
 
 WHOLE = "gpu-0000-07-00-0"
 DEVICE = f"{WHOLE}-mig-3g-20gb-4"
+_UNKNOWN = 999
+"""NVML_ERROR_UNKNOWN"""
 CALLS = ("create_gpu_instance", "create_compute_instance")
 
 
@@ -50,7 +53,7 @@ def test_an_instance_in_use_is_tried_again(tmp_path: Path) -> None:
     with GpuHarness(tmp_path, settings="{mode: dynamic, destroySeconds: 0.3}") as node:
         claim = node.allocate_device(DEVICE)
         node.prepare(claim)
-        (mig,) = node.cards.mig_devices(node.gpu)
+        (mig,) = list_mig_devices(node.cards, node.gpu)
         node.cards.set_processes(node.gpu, [Process(7, None, mig.gpu_instance, mig.compute_instance)])
         with pytest.raises(InUseError):
             node.unprepare(claim)
@@ -80,7 +83,7 @@ def test_a_place_in_use_is_destroyed_before_it_is_made_anew(tmp_path: Path) -> N
     with GpuHarness(tmp_path, settings="{mode: dynamic, destroySeconds: 0}") as node:
         first = node.allocate_device(DEVICE)
         node.prepare(first)
-        (mig,) = node.cards.mig_devices(node.gpu)
+        (mig,) = list_mig_devices(node.cards, node.gpu)
         node.cards.set_processes(node.gpu, [Process(7, None, mig.gpu_instance, mig.compute_instance)])
         with pytest.raises(InUseError):
             node.unprepare(first)
@@ -119,23 +122,17 @@ async def test_a_device_that_got_a_new_claim_meanwhile_is_not_destroyed_for_the_
         )
         await reconciler.create(new)
         await reconciler.destroy(replace(new, claim="old"), 0)
-        assert len(hardware.mig_devices(gpu.uuid)) == 1
+        assert len(list_mig_devices(hardware, gpu.uuid)) == 1
 
 
-def test_an_unreadable_gpu_does_not_affect_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_gpu_does_not_affect_the_others(tmp_path: Path) -> None:
     with GpuHarness(tmp_path, "a100-40", "a100-40") as node:
         devices, sick = list(node.devices), node.gpu
-
-        def refuse(gpu: str) -> bool:
-            if gpu == sick:
-                raise GpuError(f"unknown error of {gpu}", "needs_reset")
-            return False
-
-        monkeypatch.setattr(node.driver_hardware, "needs_reset", refuse)
+        node.cards.fail_calls(sick, _UNKNOWN)
         assert list(node.devices) == devices
         assert node.taints() == {}
         node.prepare(node.allocate_device("gpu-0000-0f-00-0-mig-1g-5gb-0"))
-        with pytest.raises(DraError, match=f"unknown error of {sick}"):
+        with pytest.raises(DraError, match=f"gpu of {sick}"):
             node.prepare(node.allocate_device(DEVICE))
 
 

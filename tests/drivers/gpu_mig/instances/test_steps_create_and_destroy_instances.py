@@ -11,6 +11,7 @@ from dradriver import DraError
 from dradriver_gpu_mig import MigDeviceConfig
 from dradriver_gpu_mig.instances import RecordState
 from dradriver_gpu_mig.instances.steps import STEPS, DesiredInstance, InstanceStep, ObservedInstance
+from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 from tests.drivers.gpu_mig.nodes import GpuHarness
 
 COMPLETE = "gpu-0000-07-00-0"
@@ -23,7 +24,7 @@ def test_an_instance_is_created_by_prepare_and_destroyed_by_unprepare(tmp_path: 
         assert node.first_gpu_instances == []
         prepared = node.prepare(claim)
         assert node.first_gpu_instances == [("3g.20gb", 4, 1)]
-        (mig,) = node.cards.mig_devices(node.gpu)
+        (mig,) = list_mig_devices(node.cards, node.gpu)
         assert [value.partition("=")[2] for value in prepared.edits.env] == [mig.uuid]
         assert [node_.path for node_ in prepared.edits.device_nodes] == ["/dev/nvidiactl", "/dev/nvidia0"]
         node.unprepare(claim)

@@ -16,6 +16,7 @@ from dradriver_gpu_mig.card.simulator import CATALOG, SimulatedGpus
 from dradriver_gpu_mig.offer import list_offers
 from dradriver_gpu_mig.settings import MigSwitching, Mode
 from dradriver_gpu_mig.snapshot import read_node
+from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 from tests.drivers.gpu_mig.nodes import DRIVER, GpuHarness
 
 # Memory, memory slices, multiprocessors, copy engines, decoders, encoders, JPEG and OFA engines.
@@ -238,7 +239,7 @@ def test_a_static_node_offers_the_present_layout(tmp_path: Path) -> None:
         node.create_foreign_instance("1g.5gb", 0)
         assert names(node) == ["-mig-1g-5gb-0", "-mig-3g-20gb-4"]
         assert not node.pool.counter_sets
-        there = {each.uuid for each in node.cards.mig_devices(node.gpu)}
+        there = {each.uuid for each in list_mig_devices(node.cards, node.gpu)}
         assert {device.attribute("uuid") for device in node.pool.devices} == there
 
 
@@ -252,7 +253,7 @@ def test_a_changed_layout_is_offered_and_destroyed_devices_are_not(tmp_path: Pat
     with GpuHarness(tmp_path, settings="mode: static") as node:
         node.create_foreign_instance("3g.20gb", 0)
         claim = node.allocate_profile("3g.20gb")
-        (mig,) = node.cards.mig_devices(node.gpu)
+        (mig,) = list_mig_devices(node.cards, node.gpu)
         node.cards.destroy_compute_instance(node.gpu, mig.gpu_instance, mig.compute_instance)
         node.cards.destroy_gpu_instance(node.gpu, mig.gpu_instance)
         node.create_foreign_instance("2g.10gb", 2)

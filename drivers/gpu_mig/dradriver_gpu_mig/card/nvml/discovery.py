@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from ctypes import byref, c_uint
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -11,7 +12,15 @@ import dradriver as dra
 from dradriver_gpu_mig.card.nvml.return_codes import call_or_default
 from dradriver_gpu_mig.card.values import Engines, Gpu, MigMode, Placement, Profile
 
-__all__ = ["Handle", "convert_instance_ids", "decode_text", "read_gpu", "read_mig_mode", "read_profiles"]
+__all__ = [
+    "Handle",
+    "convert_instance_ids",
+    "decode_text",
+    "read_gpu",
+    "read_mig_mode",
+    "read_profiles",
+    "update_gpu",
+]
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
 """NVML's reference to a GPU, valid while NVML is initialized."""
@@ -94,15 +103,29 @@ def convert_instance_ids(gpu_instance: int, compute_instance: int) -> tuple[int 
     )
 
 
-def read_gpu(index: int, handle: Handle, sysfs: Path) -> Gpu:
-    """Return the properties of a GPU."""
+def update_gpu(gpu: Gpu, index: int, handle: Handle) -> Gpu:
+    """Return a GPU with the properties that can change while the driver is loaded.
+
+    The call that reads the memory fails if the GPU is lost. The other calls may succeed on a lost GPU.
+    """
+    return replace(
+        gpu,
+        index=index,
+        minor=_read_minor(handle),
+        memory=_read_memory(handle),
+        mig=read_mig_mode(handle),
+    )
+
+
+def read_gpu(uuid: str, index: int, handle: Handle, sysfs: Path) -> Gpu:
+    """Return all properties of a GPU."""
     # NVML returns 00000000:07:00.0; sysfs uses four digits for the domain, and lower case.
     address = decode_text(pynvml.nvmlDeviceGetPciInfo(handle).busId).lower()[-12:]
     root, node = _read_pci_location(address, sysfs)
     return Gpu(
         index=index,
-        uuid=decode_text(pynvml.nvmlDeviceGetUUID(handle)),
-        minor=call_or_default(lambda: pynvml.nvmlDeviceGetMinorNumber(handle), None),
+        uuid=uuid,
+        minor=_read_minor(handle),
         pci_address=address,
         name=decode_text(pynvml.nvmlDeviceGetName(handle)),
         brand=_BRANDS.get(call_or_default(lambda: pynvml.nvmlDeviceGetBrand(handle), 0), ""),
@@ -110,11 +133,21 @@ def read_gpu(index: int, handle: Handle, sysfs: Path) -> Gpu:
             call_or_default(lambda: pynvml.nvmlDeviceGetArchitecture(handle), 0), ""
         ),
         compute_capability=pynvml.nvmlDeviceGetCudaComputeCapability(handle),
-        memory=call_or_default(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0),
+        memory=_read_memory(handle),
         mig=read_mig_mode(handle),
         pcie_root=root,
         numa_node=node,
     )
+
+
+def _read_minor(handle: Handle) -> int | None:
+    minor: int | None = call_or_default(lambda: pynvml.nvmlDeviceGetMinorNumber(handle), None)
+    return minor
+
+
+def _read_memory(handle: Handle) -> int:
+    memory: int = call_or_default(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0)
+    return memory
 
 
 def read_mig_mode(handle: Handle) -> MigMode | None:
@@ -188,7 +221,7 @@ def _read_profile_name(info: pynvml.c_nvmlGpuInstanceProfileInfo_v2_t, slot: int
         return name
     # The memory of a profile is rounded up to eighths of the GPU's memory: 4864 MiB of 40 GiB is 5gb. For the
     # name, half a GiB is rounded up.
-    total = call_or_default(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0)
+    total = _read_memory(handle)
     eighths = -(-info.memorySizeMB * _MIB * 8 // total) if total else 0
     return f"{info.sliceCount}g.{(eighths * -(-total // _GIB) + 4) // 8}gb{_NAME_SUFFIXES.get(slot, '')}"
 

@@ -18,13 +18,16 @@ from dradriver_gpu_mig.card.nvml.discovery import (
     read_gpu,
     read_mig_mode,
     read_profiles,
+    update_gpu,
 )
 from dradriver_gpu_mig.card.nvml.events import EventSet
 from dradriver_gpu_mig.card.nvml.instances import (
+    ComputeProfile,
     InstanceHandle,
     create_compute_instance,
     create_gpu_instance,
-    read_compute_instances,
+    find_gpu_instance,
+    read_compute_profiles,
     read_gpu_instances,
     read_mig_devices,
 )
@@ -32,7 +35,6 @@ from dradriver_gpu_mig.card.nvml.library import LIBRARY_NAME, find_library, load
 from dradriver_gpu_mig.card.nvml.return_codes import call_or_default, convert_return_code, translate_nvml_errors
 from dradriver_gpu_mig.card.nvml.time_slices import set_time_slice
 from dradriver_gpu_mig.card.values import (
-    ComputeInstance,
     ComputeMode,
     Event,
     Gpu,
@@ -84,7 +86,10 @@ class NvmlGpus(GpuHardware):
         self._indices: dict[str, int] = {}
         self._failed_indices: dict[int, int] = {}
         self._cuda_version = 0
+        # These change only with the driver, and reading them takes most of NVML's calls.
+        self._gpus: dict[str, Gpu] = {}
         self._profiles: dict[str, tuple[Profile, ...]] = {}
+        self._compute_profiles: dict[tuple[str, int], tuple[ComputeProfile, ...]] = {}
         self._placement_errors: dict[str, Mapping[int, int]] = {}
         self._event_set: EventSet | None = None
         self._event_set_lock = threading.Lock()
@@ -117,7 +122,7 @@ class NvmlGpus(GpuHardware):
                 self._event_set.close()
             self._event_set = None
         self._handles, self._indices, self._failed_indices = {}, {}, {}
-        self._profiles, self._placement_errors = {}, {}
+        self._gpus, self._profiles, self._compute_profiles, self._placement_errors = {}, {}, {}, {}
         pynvml.nvmlShutdown()
 
     @translate_nvml_errors
@@ -137,7 +142,7 @@ class NvmlGpus(GpuHardware):
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                gpu = read_gpu(index, handle, self._sysfs)
+                gpu = self._read_gpu(decode_text(pynvml.nvmlDeviceGetUUID(handle)), index, handle)
             except pynvml.NVMLError as error:
                 failed[index] = error.value  # the other GPUs are still read
                 if index not in self._indices.values() and self._failed_indices.get(index) != error.value:
@@ -165,12 +170,11 @@ class NvmlGpus(GpuHardware):
     def gpu(self, gpu: str) -> Gpu:
         """See `GpuHardware`."""
         handle = _find_handle(gpu)
-        return read_gpu(pynvml.nvmlDeviceGetIndex(handle), handle, self._sysfs)
+        return self._read_gpu(gpu, pynvml.nvmlDeviceGetIndex(handle), handle)
 
     @translate_nvml_errors
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
         """See `GpuHardware`."""
-        # Profiles are cached: they change only with the driver, and NVML needs four calls to read one profile.
         if gpu in self._profiles:
             return self._profiles[gpu]
         profiles, errors = read_profiles(self._handle(gpu))
@@ -192,14 +196,16 @@ class NvmlGpus(GpuHardware):
         return read_gpu_instances(self._handle(gpu), self.profiles(gpu))
 
     @translate_nvml_errors
-    def compute_instances(self, gpu: str, gpu_instance: int) -> tuple[ComputeInstance, ...]:
+    def find_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance | None:
         """See `GpuHardware`."""
-        return read_compute_instances(self._instance(gpu, gpu_instance))
+        profile = self._find_profile(gpu, profile_id)
+        return find_gpu_instance(self._handle(gpu), profile, placement) if profile is not None else None
 
     @translate_nvml_errors
-    def mig_devices(self, gpu: str) -> tuple[MigDevice, ...]:
+    def mig_devices(self, gpu: str, instance: GpuInstance) -> tuple[MigDevice, ...]:
         """See `GpuHardware`."""
-        return read_mig_devices(self._handle(gpu))
+        handle = self._instance(gpu, instance.id)
+        return read_mig_devices(instance, handle, self._read_compute_profiles(gpu, instance, handle))
 
     @translate_nvml_errors
     def create_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance:
@@ -207,12 +213,14 @@ class NvmlGpus(GpuHardware):
         return create_gpu_instance(self._handle(gpu), profile_id, placement)
 
     @translate_nvml_errors
-    def create_compute_instance(self, gpu: str, gpu_instance: int) -> MigDevice:
+    def create_compute_instance(self, gpu: str, instance: GpuInstance) -> MigDevice:
         """See `GpuHardware`."""
-        instance = self._instance(gpu, gpu_instance)
-        profile_id = pynvml.nvmlGpuInstanceGetInfo(instance).profileId
-        (slices,) = (each.slices for each in self.profiles(gpu) if each.id == profile_id)
-        return create_compute_instance(instance, slices)
+        handle = self._instance(gpu, instance.id)
+        profile = self._find_profile(gpu, instance.profile_id)
+        if profile is None:
+            raise NotSupportedError(f"{gpu} has no profile {instance.profile_id}", "create_compute_instance", 3)
+        profiles = self._read_compute_profiles(gpu, instance, handle)
+        return create_compute_instance(instance, handle, profiles, profile.slices)
 
     @translate_nvml_errors
     def destroy_compute_instance(self, gpu: str, gpu_instance: int, compute_instance: int) -> None:
@@ -301,6 +309,32 @@ class NvmlGpus(GpuHardware):
         if gpu not in self._handles:
             self._handles[gpu] = _find_handle(gpu)
         return self._handles[gpu]
+
+    def _read_gpu(self, uuid: str, index: int, handle: Handle) -> Gpu:
+        if uuid in self._gpus:
+            return update_gpu(self._gpus[uuid], index, handle)
+        gpu = read_gpu(uuid, index, handle, self._sysfs)
+        if gpu.brand and gpu.architecture:  # else the GPU did not report everything, and is read again
+            self._gpus[uuid] = gpu
+        return gpu
+
+    def _find_profile(self, gpu: str, profile_id: int) -> Profile | None:
+        return next((profile for profile in self.profiles(gpu) if profile.id == profile_id), None)
+
+    def _read_compute_profiles(
+        self, gpu: str, instance: GpuInstance, handle: InstanceHandle
+    ) -> tuple[ComputeProfile, ...]:
+        key = gpu, instance.profile_id
+        if key not in self._compute_profiles:
+            profiles = read_compute_profiles(handle)
+            if not profiles:  # every GPU instance has at least one profile, so a call has failed
+                raise NotSupportedError(
+                    f"{gpu} reports no compute instance profiles of GPU instance {instance.id}",
+                    "nvmlGpuInstanceGetComputeInstanceProfileInfo",
+                    3,
+                )
+            self._compute_profiles[key] = profiles
+        return self._compute_profiles[key]
 
     def _instance(self, gpu: str, gpu_instance: int) -> InstanceHandle:
         return pynvml.nvmlDeviceGetGpuInstanceById(self._handle(gpu), gpu_instance)

@@ -1,21 +1,23 @@
 """Reads, creates and destroys instances of a GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ctypes import byref, c_uint
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pynvml
 
 from dradriver_gpu_mig.card.nvml.discovery import Handle, decode_text
 from dradriver_gpu_mig.card.nvml.return_codes import call_or_default
-from dradriver_gpu_mig.card.values import ComputeInstance, GpuInstance, MigDevice, Placement, Profile
+from dradriver_gpu_mig.card.values import GpuInstance, MigDevice, Placement, Profile
 
 __all__ = [
+    "ComputeProfile",
     "InstanceHandle",
     "create_compute_instance",
     "create_gpu_instance",
-    "read_compute_instances",
+    "find_gpu_instance",
+    "read_compute_profiles",
     "read_gpu_instances",
     "read_mig_devices",
 ]
@@ -23,40 +25,59 @@ __all__ = [
 InstanceHandle: TypeAlias = pynvml.c_nvmlGpuInstance_t
 
 
+class ComputeProfile(NamedTuple):
+    """One kind of compute instance. All GPU instances of a profile have the same kinds.
+
+    Attributes:
+        id: number that a call passes to create or list compute instances.
+        slices: compute slices of a compute instance.
+        max_instances: maximum number of such compute instances in an empty GPU instance.
+    """
+
+    id: int
+    slices: int
+    max_instances: int
+
+
 def read_gpu_instances(handle: Handle, profiles: tuple[Profile, ...]) -> tuple[GpuInstance, ...]:
     """Return the existing GPU instances, sorted by ID. NVML lists instances only by profile."""
     found: list[GpuInstance] = []
     for profile in profiles:
-        buffer, count = (pynvml.c_nvmlGpuInstance_t * profile.max_instances)(), c_uint(profile.max_instances)
         try:
-            pynvml.nvmlDeviceGetGpuInstances(handle, profile.id, buffer, byref(count))
+            found += _read_instances_of(handle, profile)
         except pynvml.NVMLError_NotSupported:
             if _is_mig_enabled(handle):
                 raise  # MIG is on, so the error has another reason
             return ()
-        found += map(_read_gpu_instance, buffer[: count.value])
     return tuple(sorted(found, key=lambda each: each.id))
 
 
-def read_compute_instances(instance: InstanceHandle) -> tuple[ComputeInstance, ...]:
-    """Return the compute instances of a GPU instance, sorted by ID."""
-    found: list[ComputeInstance] = []
-    for profile, slices, limit in _read_compute_profiles(instance):
-        buffer, count = (pynvml.c_nvmlComputeInstance_t * limit)(), c_uint(limit)
-        pynvml.nvmlGpuInstanceGetComputeInstances(instance, profile, buffer, byref(count))
-        infos = map(pynvml.nvmlComputeInstanceGetInfo, buffer[: count.value])
-        found += (ComputeInstance(info.id, slices) for info in infos)
-    return tuple(sorted(set(found), key=lambda each: each.id))
+def find_gpu_instance(handle: Handle, profile: Profile, placement: Placement) -> GpuInstance | None:
+    """Return the GPU instance with a profile and a placement, or None."""
+    try:
+        instances = _read_instances_of(handle, profile)
+        return next((each for each in instances if each.placement == placement), None)
+    except pynvml.NVMLError_NotSupported:
+        if _is_mig_enabled(handle):
+            raise
+        return None
 
 
-def read_mig_devices(handle: Handle) -> tuple[MigDevice, ...]:
-    """Return the MIG devices of a GPU, sorted by instance."""
+def read_mig_devices(
+    instance: GpuInstance, handle: InstanceHandle, profiles: Sequence[ComputeProfile]
+) -> tuple[MigDevice, ...]:
+    """Return the MIG devices of a GPU instance, sorted by ID.
+
+    A compute instance refers to its MIG device. NVML also lists the MIG devices of a whole GPU by index, but on
+    a busy node that takes seconds.
+    """
     found: list[MigDevice] = []
-    for index in range(call_or_default(lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle), 0)):
-        # Indices have gaps, and a device may be destroyed while it is read.
-        with suppress(pynvml.NVMLError_NotFound, pynvml.NVMLError_InvalidArgument):
-            found.append(_read_mig_device(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
-    return tuple(sorted(found, key=lambda each: (each.gpu_instance, each.compute_instance)))
+    for profile in profiles:
+        limit = profile.max_instances
+        buffer, count = (pynvml.c_nvmlComputeInstance_t * limit)(), c_uint(limit)
+        pynvml.nvmlGpuInstanceGetComputeInstances(handle, profile.id, buffer, byref(count))
+        found += (_read_mig_device(instance, compute) for compute in buffer[: count.value])
+    return tuple(sorted(set(found), key=lambda each: each.compute_instance))
 
 
 def create_gpu_instance(handle: Handle, profile: int, placement: Placement) -> GpuInstance:
@@ -67,15 +88,19 @@ def create_gpu_instance(handle: Handle, profile: int, placement: Placement) -> G
     )
 
 
-def create_compute_instance(instance: InstanceHandle, slices: int) -> MigDevice:
+def create_compute_instance(
+    instance: GpuInstance, handle: InstanceHandle, profiles: Sequence[ComputeProfile], slices: int
+) -> MigDevice:
     """Create the compute instance that uses all `slices` of a GPU instance."""
-    profile = next((profile for profile, count, _ in _read_compute_profiles(instance) if count == slices), None)
+    profile = next((each for each in profiles if each.slices == slices), None)
     if profile is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    info = pynvml.nvmlComputeInstanceGetInfo(pynvml.nvmlGpuInstanceCreateComputeInstance(instance, profile))
-    # The device's own handle gives the UUID. Listing all MIG devices would take seconds on a busy node.
-    gpu_instance = pynvml.nvmlGpuInstanceGetInfo(info.gpuInstance).id
-    return MigDevice(decode_text(pynvml.nvmlDeviceGetUUID(info.device)), gpu_instance, info.id)
+    return _read_mig_device(instance, pynvml.nvmlGpuInstanceCreateComputeInstance(handle, profile.id))
+
+
+def read_compute_profiles(handle: InstanceHandle) -> tuple[ComputeProfile, ...]:
+    """Return the kinds of compute instances of a GPU instance."""
+    return tuple(_read_compute_profile_slots(handle))
 
 
 def _is_mig_enabled(handle: Handle) -> bool:
@@ -84,25 +109,27 @@ def _is_mig_enabled(handle: Handle) -> bool:
     return modes is not None and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
 
 
+def _read_instances_of(handle: Handle, profile: Profile) -> Iterator[GpuInstance]:
+    buffer, count = (pynvml.c_nvmlGpuInstance_t * profile.max_instances)(), c_uint(profile.max_instances)
+    pynvml.nvmlDeviceGetGpuInstances(handle, profile.id, buffer, byref(count))
+    return map(_read_gpu_instance, buffer[: count.value])
+
+
 def _read_gpu_instance(instance: InstanceHandle) -> GpuInstance:
     info = pynvml.nvmlGpuInstanceGetInfo(instance)
     return GpuInstance(info.id, info.profileId, Placement(info.placement.start, info.placement.size))
 
 
-def _read_mig_device(handle: Handle) -> MigDevice:
-    return MigDevice(
-        decode_text(pynvml.nvmlDeviceGetUUID(handle)),
-        pynvml.nvmlDeviceGetGpuInstanceId(handle),
-        pynvml.nvmlDeviceGetComputeInstanceId(handle),
-    )
+def _read_mig_device(instance: GpuInstance, compute: pynvml.c_nvmlComputeInstance_t) -> MigDevice:
+    info = pynvml.nvmlComputeInstanceGetInfo(compute)
+    return MigDevice(decode_text(pynvml.nvmlDeviceGetUUID(info.device)), instance.id, info.id)
 
 
-def _read_compute_profiles(instance: InstanceHandle) -> Iterator[tuple[int, int, int]]:
-    """Yield the ID, slices and maximum count of each compute instance profile of a GPU instance."""
+def _read_compute_profile_slots(handle: InstanceHandle) -> Iterator[ComputeProfile]:
     for slot in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
         with suppress(pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):
-            info = _read_compute_profile(instance, slot)
-            yield info.id, info.sliceCount, info.instanceCount
+            info = _read_compute_profile(handle, slot)
+            yield ComputeProfile(info.id, info.sliceCount, info.instanceCount)
 
 
 def _read_compute_profile(

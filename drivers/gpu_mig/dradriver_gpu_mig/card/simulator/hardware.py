@@ -41,7 +41,6 @@ from dradriver_gpu_mig.card.simulator.views import (
     to_mig_device,
 )
 from dradriver_gpu_mig.card.values import (
-    ComputeInstance,
     ComputeMode,
     Event,
     EventKind,
@@ -148,20 +147,18 @@ class SimulatedGpus(GpuHardware):
                 to_gpu_instance(model, number, card.instances[number]) for number in sorted(card.instances)
             )
 
-    def compute_instances(self, gpu: str, gpu_instance: int) -> tuple[ComputeInstance, ...]:
+    def find_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance | None:
         """See `GpuHardware`."""
-        with self._gpu_call("compute_instances", gpu) as (_, card, _):
-            compute = find_instance(card, gpu_instance).compute
-            return tuple(ComputeInstance(number, slices) for number, slices in sorted(compute.items()))
+        with self._gpu_call("find_gpu_instance", gpu) as (_, card, model):
+            instances = (to_gpu_instance(model, number, each) for number, each in card.instances.items())
+            wanted = (profile_id, placement)
+            return next((each for each in instances if (each.profile_id, each.placement) == wanted), None)
 
-    def mig_devices(self, gpu: str) -> tuple[MigDevice, ...]:
+    def mig_devices(self, gpu: str, instance: GpuInstance) -> tuple[MigDevice, ...]:
         """See `GpuHardware`."""
         with self._gpu_call("mig_devices", gpu) as (_, card, _):
-            return tuple(
-                to_mig_device(gpu, number, compute)
-                for number, instance in sorted(card.instances.items())
-                for compute in sorted(instance.compute)
-            )
+            compute_ids = sorted(find_instance(card, instance.id).compute)
+            return tuple(to_mig_device(gpu, instance.id, number) for number in compute_ids)
 
     def create_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance:
         """See `GpuHardware`."""
@@ -182,15 +179,15 @@ class SimulatedGpus(GpuHardware):
             add_event(state, EventKind.MIG_CHANGED, gpu)
             return to_gpu_instance(model, number, new)
 
-    def create_compute_instance(self, gpu: str, gpu_instance: int) -> MigDevice:
+    def create_compute_instance(self, gpu: str, instance: GpuInstance) -> MigDevice:
         """See `GpuHardware`."""
         with self._gpu_call("create_compute_instance", gpu) as (state, card, model):
-            instance = find_instance(card, gpu_instance)
-            if instance.compute:
-                raise InsufficientResourcesError(f"GPU instance {gpu_instance} of {gpu} has a compute instance")
-            instance.compute[0] = model.profiles_by_id[instance.profile].slices
+            found = find_instance(card, instance.id)
+            if found.compute:
+                raise InsufficientResourcesError(f"GPU instance {instance.id} of {gpu} has a compute instance")
+            found.compute[0] = model.profiles_by_id[found.profile].slices
             add_event(state, EventKind.MIG_CHANGED, gpu)
-            return to_mig_device(gpu, gpu_instance, 0)
+            return to_mig_device(gpu, instance.id, 0)
 
     def destroy_compute_instance(self, gpu: str, gpu_instance: int, compute_instance: int) -> None:
         """See `GpuHardware`."""

@@ -25,7 +25,7 @@ hardware.open()
 gpus = hardware.gpus()
 names = [[profile.name for profile in hardware.profiles(gpu.uuid)] for gpu in gpus]
 made = hardware.create_gpu_instance(gpus[0].uuid, 9, hardware.profiles(gpus[0].uuid)[-2].placements[0])
-device = hardware.create_compute_instance(gpus[0].uuid, made.id)
+device = hardware.create_compute_instance(gpus[0].uuid, made)
 sys.stdout.buffer.write(msgspec.json.encode([[gpu.brand for gpu in gpus], names, device.gpu_instance]))
 hardware.close()
 """
