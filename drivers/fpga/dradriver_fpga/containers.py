@@ -1,7 +1,7 @@
 """CDI edits for a device."""
 
 import dradriver as dra
-from dradriver_fpga.offer import FpgaOffer
+from dradriver_fpga.offer import FpgaDeviceKind, FpgaOffer
 
 __all__ = ["make_prepared_device"]
 
@@ -17,10 +17,15 @@ def make_prepared_device(offer: FpgaOffer) -> dra.PreparedDevice:
     }
     metadata = {key: value for key, value in metadata.items() if value}
     edits = dra.ContainerEdits(
-        {f"FPGA_{name}": offer.bitstream or offer.afu_id},
+        {f"FPGA_{name}": offer.bitstream or offer.afu_id or _find_function(offer)},
         [
             dra.DeviceNode(node.path, type="c", major=node.major, minor=node.minor, permissions="rw")
             for node in offer.nodes
         ],
     )
     return dra.PreparedDevice(edits, metadata=metadata, data=metadata)
+
+
+def _find_function(offer: FpgaOffer) -> str:
+    """Return the PCI address by which OPAE opens a function that is bound to vfio-pci."""
+    return offer.card.pci_address if offer.kind is FpgaDeviceKind.FUNCTION else ""

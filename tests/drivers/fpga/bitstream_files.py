@@ -41,7 +41,7 @@ class Bitstreams:
                 return self.file(make_gbs(interface, afu, bytes.fromhex(afu) + bytes(size)))
             case "XRT":
                 return self.file(xclbin(interface, afu, target.name, target.timestamp))
-            case "MANAGER":
+            case "MANAGER" | "VFIO":
                 return self.file(bytes.fromhex(afu) + bytes(size))
 
     def shell(self, model: str, number: int) -> Bitstream:

@@ -19,6 +19,7 @@ from dradriver_fpga.card import (
     FpgaCard,
     FpgaError,
     FpgaHardware,
+    FpgaNotSupportedError,
     IncompatibleError,
     ManagerFailedError,
     ManagerState,
@@ -43,6 +44,7 @@ PLACES = {
     "u200": ("0000:61:00.1", "0000:63:00.1"),
 }
 """Where the first and the second card of a model are."""
+PROGRAMMABLE = [name for name, model in CATALOG.items() if model.regions]
 LONG = 20.0
 """Seconds: the end of what must end."""
 
@@ -97,7 +99,7 @@ class DiscoverySuite:
         assert len({card.name for card in found}) == 2
         assert [(len(card.managers), len(card.bridges)) for card in found] == [(1, CATALOG[model].regions)] * 2
 
-    @pytest.mark.parametrize("model", CATALOG)
+    @pytest.mark.parametrize("model", PROGRAMMABLE)
     def test_a_card_reports_its_properties(self, benches: Benches, model: str) -> None:
         (card,), facts = benches(model).hardware.cards(), CATALOG[model]
         assert (card.kind, card.vendor, card.device) == (CardKind[facts.kind], facts.vendor, facts.device)
@@ -126,6 +128,18 @@ class DiscoverySuite:
         ]
         assert [node.path for node in pac.management] == ["/dev/dfl-fme.0"]
         assert [node.path for node in alveo.regions[0].nodes] == ["/dev/dri/renderD129"]
+
+    def test_a_function_of_vfio_has_nodes_and_nothing_to_program(
+        self, benches: Benches, tmp_path: Path
+    ) -> None:
+        bench = benches("n6001", "n6001")
+        for order, function in enumerate(bench.hardware.cards()):
+            assert (function.id, function.kind) == (f"0000:b{1 + 2 * order}:00.1", CardKind.VFIO)
+            assert [node.path for node in function.function_nodes] == [f"/dev/vfio/{order}", "/dev/vfio/vfio"]
+            assert (function.mechanism, function.regions, function.management) == (None, (), ())
+        bitstream = Bitstreams(tmp_path).file(bytes(10))
+        with pytest.raises(FpgaNotSupportedError, match=r"0000:b1:00\.1"):
+            bench.hardware.program("0000:b1:00.1", bitstream, timeout=LONG)
 
     @pytest.mark.parametrize("models", [("pac", "alveo"), ("zynq", "zynq")], ids="-".join)
     def test_a_removed_card_is_not_listed(self, benches: Benches, models: tuple[str, str]) -> None:
@@ -168,7 +182,7 @@ class ProgrammingSuite:
         (tmp_path / "bitstreams").mkdir()
         return Bitstreams(tmp_path / "bitstreams")
 
-    @pytest.mark.parametrize("model", CATALOG)
+    @pytest.mark.parametrize("model", PROGRAMMABLE)
     def test_a_region_has_the_programmed_content(self, benches: Benches, files: Bitstreams, model: str) -> None:
         bench = benches(model)
         target, bitstream = region(bench).id, files.fitting(model)
@@ -177,7 +191,7 @@ class ProgrammingSuite:
         assert region(bench).state is ManagerState.OPERATING
         assert region(bench).afu_id == (AFU if CATALOG[model].afu else "")
 
-    @pytest.mark.parametrize("model", CATALOG)
+    @pytest.mark.parametrize("model", PROGRAMMABLE)
     def test_invalidated_content_is_unknown(self, benches: Benches, files: Bitstreams, model: str) -> None:
         bench = benches(model)
         bench.hardware.program(region(bench).id, files.fitting(model), timeout=LONG)
@@ -188,7 +202,7 @@ class ProgrammingSuite:
         with pytest.raises(TargetNotFoundError):
             bench.hardware.invalidate("0000:ff:00.0")
 
-    @pytest.mark.parametrize("model", CATALOG)
+    @pytest.mark.parametrize("model", PROGRAMMABLE)
     def test_other_processes_see_the_content_of_a_region(
         self, benches: Benches, files: Bitstreams, model: str
     ) -> None:
@@ -338,7 +352,7 @@ class ProgrammingSuite:
                     hardware.program(other, files.fitting(model), timeout=LONG)
             bench.controls.release(one)
 
-    @pytest.mark.parametrize("model", CATALOG)
+    @pytest.mark.parametrize("model", PROGRAMMABLE)
     def test_a_card_that_is_back_has_its_name_and_nothing_else(
         self, benches: Benches, files: Bitstreams, model: str
     ) -> None:

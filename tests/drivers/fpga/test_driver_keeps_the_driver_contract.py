@@ -39,4 +39,4 @@ class TestPorts(OnCards):
 class TestOthers(OnCards):
     """A card that is no PCI device, and one with the vendor's tools."""
 
-    models = ("zynq", "alveo", "u55c", "u200")
+    models = ("zynq", "alveo", "u55c", "u200", "n6001")

@@ -89,6 +89,7 @@ class CardKind(enum.Enum):
     DFL = "Device Feature List: dfl-fme and dfl-port"
     MANAGER = "the FPGA manager alone, with regions or without"
     XRT = "AMD's and Xilinx' own driver, a management and a user function"
+    VFIO = "a function of an OFS card that is bound to vfio-pci"
 
 
 class Mechanism(enum.Enum):
@@ -96,6 +97,7 @@ class Mechanism(enum.Enum):
 
     FIRMWARE = "the name of a firmware file, written to the manager"
     DFL_PORT = "partial reconfiguration of a port, through the management engine's device node"
+    INTEL_PORT = "the same, with the ioctl of Intel's out-of-tree driver"
     VENDOR_TOOL = "a program of the vendor"
 
 
@@ -234,6 +236,8 @@ class FpgaCard:
         regions, managers, bridges: parts of the card.
         management: device nodes of the card's management engine. A process that can write to these device nodes
             can change every region, regardless of the operator's rules about bitstreams.
+        function_nodes: device nodes of a card that a container can only use as a whole, such as a function that
+            is bound to vfio-pci.
         shell_timestamp: time stamp of the feature ROM of an XRT shell; 0 if unknown.
         serial: serial number of the card; "" if the card does not report it.
         reported_faults: faults that the card itself reports: error registers, temperatures, and its driver's
@@ -256,6 +260,7 @@ class FpgaCard:
     managers: tuple[Manager, ...] = ()
     bridges: tuple[Bridge, ...] = ()
     management: tuple[CardNode, ...] = ()
+    function_nodes: tuple[CardNode, ...] = ()
     shell_timestamp: int = 0
     serial: str = ""
     reported_faults: tuple[Fault, ...] = ()

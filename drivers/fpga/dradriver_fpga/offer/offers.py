@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dradriver_fpga.card import BLANK_ID, CardNode, FpgaCard, Region, Slot, normalize_id
+from dradriver_fpga.card import BLANK_ID, CardKind, CardNode, FpgaCard, Region, Slot, normalize_id
 from dradriver_fpga.settings import ShellSettings
 
 __all__ = ["FpgaDeviceKind", "FpgaOffer", "ProgrammingStep", "list_offers", "next_step"]
@@ -17,6 +17,7 @@ class FpgaDeviceKind(enum.Enum):
     REGION = "region"
     CARD = "card"
     MANAGEMENT = "management"
+    FUNCTION = "function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class FpgaOffer:
         name: device name.
         kind: kind of the device.
         card: the card itself, or the card that contains the device.
-        region: the device's region; None for a whole card and for a card's management device.
+        region: the device's region; None for a whole card, a function, and a card's management device.
         slot: the device's port; None for regions, and if a region has no ports.
         interface_id: interface for which the device's bitstreams must be made once the card has the required
             shell; "" if unknown.
@@ -89,6 +90,8 @@ class FpgaOffer:
         card, region = self.card, self.region
         if region is None:
             parts = tuple(node for each in card.regions for node in _list_nodes(each))
+            if self.kind is FpgaDeviceKind.FUNCTION:
+                return card.function_nodes
             return (*card.management, *parts) if self.kind is FpgaDeviceKind.MANAGEMENT else parts
         if self.slot is not None and self.slot.nodes:
             return self.slot.nodes
@@ -134,6 +137,8 @@ def list_offers(
         management: whether to include the device of the card's management engine.
         include_unknown: whether to include slots with unknown content. They exist, but must not be offered.
     """
+    if card.kind is CardKind.VFIO:
+        return [FpgaOffer(card.name, FpgaDeviceKind.FUNCTION, card)] if card.function_nodes else []
     other_shells = [
         shell
         for shell in shells

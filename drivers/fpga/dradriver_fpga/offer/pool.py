@@ -75,6 +75,8 @@ def select_safe_without(
 
 
 def _is_disjoint(offer: FpgaOffer) -> bool:
+    if offer.kind is FpgaDeviceKind.FUNCTION:
+        return True
     return offer.kind is (FpgaDeviceKind.REGION if offer.card.regions else FpgaDeviceKind.CARD)
 
 

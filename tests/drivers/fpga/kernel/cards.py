@@ -1,5 +1,7 @@
 """The simulator's cards as the kernel would show them: the same facts, in sysfs' words."""
 
+import os
+
 from dradriver_fpga.card import FaultKind
 from dradriver_fpga.card.simulator import FpgaModel
 from tests.drivers.fpga.kernel.tree import Tree
@@ -25,7 +27,7 @@ FAULTS = {
 def make_card_id(model: FpgaModel, number: int) -> str:
     """The ID of the n-th card of a model."""
     if isinstance(model.location, int):
-        return f"0000:{model.location + 2 * number:02x}:00.{int(model.kind == 'XRT')}"
+        return f"0000:{model.location + 2 * number:02x}:00.{model.function}"
     return model.location if not number else f"{model.location}.{number}"
 
 
@@ -38,11 +40,13 @@ def find_home(card: str) -> str:
 
 def add_card(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
     """Adds the n-th card of the node."""
-    {"DFL": _add_dfl, "MANAGER": _add_manager, "XRT": _add_xrt}[model.kind](tree, model, card, order)
+    {"DFL": _add_dfl, "MANAGER": _add_manager, "XRT": _add_xrt, "VFIO": _add_vfio}[model.kind](
+        tree, model, card, order
+    )
 
 
 def node(name: str) -> dict[str, str]:
-    number = int("".join(filter(str.isdigit, name)))
+    number = int("".join(filter(str.isdigit, name)) or 0)
     return {"dev": f"{MAJOR}:{number}", "uevent": f"MAJOR={MAJOR}\nMINOR={number}\nDEVNAME={name}"}
 
 
@@ -119,3 +123,49 @@ def _add_xrt(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
     tree.write(management, "mgmt_pf", "")
     add_fpga_manager(tree, model, management, order)
     add_fpga_bridge(tree, management, order, 0)
+
+
+def _add_vfio(tree: Tree, model: FpgaModel, card: str, order: int) -> None:
+    bind_to_vfio(tree, add_function(tree, model, card), str(order))
+
+
+def bind_to_vfio(tree: Tree, function: str, group: str) -> None:
+    """Binds a PCI function to vfio-pci; `group` is its IOMMU group."""
+    path = tree.path(function)
+    for name, target in (
+        ("driver", "bus/pci/drivers/vfio-pci"),
+        ("iommu_group", f"kernel/iommu_groups/{group}"),
+    ):
+        folder = tree.sysfs / target
+        (folder / "devices").mkdir(parents=True, exist_ok=True)
+        (path / name).symlink_to(os.path.relpath(folder, path))
+    member = tree.sysfs / "kernel/iommu_groups" / group / "devices" / path.name
+    member.unlink(missing_ok=True)
+    member.symlink_to(os.path.relpath(path, member.parent))
+    if f"virtual/vfio/{group}" not in tree.made:
+        tree.add(f"virtual/vfio/{group}", "vfio", node(f"vfio/{group}"))
+    if "virtual/misc/vfio" not in tree.made:
+        tree.add("virtual/misc/vfio", "misc", node("vfio/vfio"))
+
+
+def add_out_of_tree_card(tree: Tree, model: FpgaModel, card: str) -> str:
+    """Adds a card with Intel's driver from before DFL, and returns the folder of its devices."""
+    folder = f"{add_function(tree, model, card)}/fpga/intel-fpga-dev.0"
+    tree.add(folder, "fpga")
+    engine = {
+        "bitstream_id": model.shells[0].name,
+        "ports_num": "1",
+        "pr/interface_id": model.shells[0].interface_id,
+    }
+    errors = ("fme-errors/errors", "pcie0_errors", "pcie1_errors", "bbs_errors", "gbs_errors", "inject_error")
+    engine |= {f"errors/{name}": "0x0" for name in errors} | node("intel-fpga-fme.0")
+    tree.add(f"{folder}/intel-fpga-fme.0", "platform", engine)
+    port = {
+        "id": "0",
+        "afu_id": model.afu,
+        "errors/errors": "0x0",
+        "power_state": "0x0",
+        **node("intel-fpga-port.0"),
+    }
+    tree.add(f"{folder}/intel-fpga-port.0", "platform", port)
+    return folder

@@ -56,8 +56,8 @@ class Tree:
     def write(self, device: str, attribute: str, text: str) -> None:
         """Sets an attribute, in one step as the kernel does; a device that is gone has none."""
         file = self.path(device) / attribute
-        if attribute.count("/") == 1 and self.path(device).is_dir():
-            file.parent.mkdir(exist_ok=True)
+        if "/" in attribute and self.path(device).is_dir():
+            file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_name(f".{file.name}.new")
         unfinished.write_text(f"{text}\n" if text else "")
         unfinished.replace(file)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import dradriver as dra
+from dradriver_fpga.card.real.intel_driver import INTEL_ENGINE
 from dradriver_fpga.card.real.sensors import read_faults
 from dradriver_fpga.card.real.survey import CardParts
 from dradriver_fpga.card.real.sysfs import (
@@ -16,6 +17,7 @@ from dradriver_fpga.card.real.sysfs import (
     parse_number,
     read,
 )
+from dradriver_fpga.card.real.vfio import read_function_nodes
 from dradriver_fpga.card.values import (
     Bridge,
     CardKind,
@@ -80,6 +82,7 @@ class CardReader:
             managers=managers,
             bridges=tuple(map(_read_bridge, parts.bridges)),
             management=tuple(node for engine in parts.engines for node in engine.node()),
+            function_nodes=read_function_nodes(self.sysfs, parts.function),
             shell_timestamp=_read_shell_timestamp(parts),
             serial=_read_serial(pci if address else None, parts),
             reported_faults=tuple(
@@ -126,8 +129,12 @@ class CardReader:
 
     def _find_region_mechanism(self, kind: CardKind, parts: CardParts) -> Mechanism | None:
         match kind:
+            case CardKind.DFL if parts.engines and parts.engines[0].name.startswith(INTEL_ENGINE):
+                return Mechanism.INTEL_PORT
             case CardKind.DFL:
                 return Mechanism.DFL_PORT if parts.engines and parts.regions else None
+            case CardKind.VFIO:
+                return None
             case CardKind.XRT:
                 return Mechanism.VENDOR_TOOL if self.region_tool and parts.user is not None else None
             case CardKind.MANAGER:
@@ -137,6 +144,8 @@ class CardReader:
         match kind:
             case CardKind.DFL:
                 return Mechanism.VENDOR_TOOL if kind in self.shell_tools and parts.engines else None
+            case CardKind.VFIO:
+                return None
             case CardKind.XRT:
                 return (
                     Mechanism.VENDOR_TOOL if kind in self.shell_tools and parts.management is not None else None
@@ -166,6 +175,8 @@ class CardReader:
 def _find_kind(parts: CardParts) -> CardKind:
     if parts.user is not None or parts.management is not None:
         return CardKind.XRT
+    if parts.function is not None:
+        return CardKind.VFIO
     return CardKind.DFL if parts.engines or parts.ports else CardKind.MANAGER
 
 
@@ -256,7 +267,8 @@ def _read_interfaces(device: SysfsDevice | None, parts: CardParts) -> tuple[str,
         `interface_uuids`.
     """
     if device is not None:
-        compat_id = normalize_id(device.attribute("compat_id"))
+        engine_id = parts.engines[0].attribute("pr/interface_id") if parts.engines else ""
+        compat_id = normalize_id(device.attribute("compat_id") or engine_id)
         return (compat_id,) if compat_id else ()
     for function in (parts.user, parts.management):
         found = function.attribute("interface_uuids").split() if function is not None else []

@@ -24,6 +24,7 @@ from dradriver_fpga.card.hardware import FpgaHardware
 from dradriver_fpga.card.images import Image, load_image, require_platform
 from dradriver_fpga.card.real.cards import CardReader, read_manager
 from dradriver_fpga.card.real.host import Command, FpgaHost
+from dradriver_fpga.card.real.intel_driver import reconfigure_intel_port
 from dradriver_fpga.card.real.mechanisms import Kernel, reconfigure_port, run_tool, write_firmware
 from dradriver_fpga.card.real.records import ContentRecords
 from dradriver_fpga.card.real.survey import CardParts, find_card_parts
@@ -168,6 +169,9 @@ class RealFpgas(FpgaHardware):
             case Mechanism.DFL_PORT if target.region is not None:
                 port = _find_port(target.region, parts)
                 reconfigure_port(self._kernel, host.dev / parts.engines[0].name, port, image.bits)
+            case Mechanism.INTEL_PORT if target.region is not None:
+                port = _find_port(target.region, parts)
+                reconfigure_intel_port(self._kernel, host.dev / parts.engines[0].name, port, image.bits)
             case _:
                 shell_tool = host.shell_tools.get(target.card.kind)
                 command = self._find_region_tool() if target.region is not None else shell_tool

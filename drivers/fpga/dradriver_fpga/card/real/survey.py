@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from dradriver_fpga.card.real.intel_driver import list_intel_devices
 from dradriver_fpga.card.real.sysfs import (
     SysfsDevice,
     find_pci_address,
@@ -14,6 +15,7 @@ from dradriver_fpga.card.real.sysfs import (
     parse_number,
     read,
 )
+from dradriver_fpga.card.real.vfio import find_vfio_functions
 
 __all__ = ["CardParts", "find_card_parts"]
 
@@ -30,12 +32,14 @@ class CardParts:
 
     Attributes:
         management, user: the PCI functions of an XRT card.
-        engines, ports: the `dfl-fme` devices and the `dfl-port` devices.
+        function: the function that is bound to vfio-pci.
+        engines, ports: the `dfl-fme` and the `dfl-port` devices, or those of Intel's out-of-tree driver.
         regions: all regions, except the DFL regions that only connect a card's parts.
     """
 
     management: SysfsDevice | None = None
     user: SysfsDevice | None = None
+    function: SysfsDevice | None = None
     engines: list[SysfsDevice] = field(default_factory=list)
     ports: list[SysfsDevice] = field(default_factory=list)
     managers: list[SysfsDevice] = field(default_factory=list)
@@ -58,6 +62,8 @@ def find_card_parts(sysfs: Path) -> Mapping[str, CardParts]:
     """Return the parts of each card by card ID: a PCI address, or the path of the manager's platform device."""
     cards: defaultdict[str, CardParts] = defaultdict(CardParts)
     functions = _find_xrt_functions(sysfs, cards)
+    for function in find_vfio_functions(sysfs):
+        cards[function.name].function = function
     unassigned: list[tuple[_Kind, SysfsDevice]] = []
     for kind, device in _iterate_devices(sysfs):
         address = find_pci_address(device.path)
@@ -87,6 +93,9 @@ def _iterate_devices(sysfs: Path) -> Iterator[tuple[_Kind, SysfsDevice]]:
             yield "engines", device
         elif device.name.startswith("dfl-port."):
             yield "ports", device
+    engines, ports = list_intel_devices(sysfs)
+    yield from (("engines", engine) for engine in engines)
+    yield from (("ports", port) for port in ports)
     regions = list_devices(sysfs, "fpga_region")
     regions.sort(key=lambda each: (parse_number(each.owner.name), each.owner, parse_number(each.name)))
     for device in regions:

@@ -10,7 +10,17 @@ from dradriver_fpga.card.errors import FpgaNotSupportedError
 
 __all__ = ["Uevents"]
 
-_SUBSYSTEMS: Final = ("fpga_manager", "fpga_region", "fpga_bridge", "platform", "dfl", "pci", "drm")
+_SUBSYSTEMS: Final = (
+    "fpga_manager",
+    "fpga_region",
+    "fpga_bridge",
+    "fpga",
+    "platform",
+    "dfl",
+    "pci",
+    "drm",
+    "vfio",
+)
 _MAX_EVENTS: Final = 512
 """Maximum number of events that one call removes from the queue, so that many events do not block the next
 read."""

@@ -22,7 +22,7 @@ class Shell(msgspec.Struct, frozen=True):
 class FpgaModel(msgspec.Struct, frozen=True, kw_only=True):
     """A card that can be simulated. The comment at the top of `cards.toml` explains the fields."""
 
-    kind: Literal["DFL", "MANAGER", "XRT"]
+    kind: Literal["DFL", "MANAGER", "XRT", "VFIO"]
     manager: str
     vendor: str
     device: str
@@ -32,10 +32,15 @@ class FpgaModel(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int
     rate: int
     afu: str
-    mechanism: Literal["FIRMWARE", "DFL_PORT", "VENDOR_TOOL"]
-    shell_mechanism: Literal["FIRMWARE", "VENDOR_TOOL"]
+    mechanism: Literal["FIRMWARE", "DFL_PORT", "VENDOR_TOOL"] | None = None
+    shell_mechanism: Literal["FIRMWARE", "VENDOR_TOOL"] | None = None
     shells: list[Shell]
     serial: str = ""
+
+    @property
+    def function(self) -> int:
+        """Number of the PCI function by which the card is known."""
+        return int(self.kind in {"XRT", "VFIO"})
 
     def find_shell(self, interface_id: str) -> Shell | None:
         """Return the shell with this interface, or None.

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 from dradriver_fpga.card.errors import (
     BusyError,
     CardGoneError,
+    FpgaNotSupportedError,
     IncompatibleError,
     ManagerFailedError,
     ProgrammingTimedOutError,
@@ -102,6 +103,8 @@ class SimulatedFpgas(FpgaHardware):
             if card.load is not None:
                 raise BusyError(f"the card of {target} is being programmed")
             model = CATALOG[card.model]
+            if model.shell_mechanism is None:
+                raise FpgaNotSupportedError(f"{target}: this node cannot program it")
             image = load_image(bitstream, model.max_bytes)
             card.load = self._load(card, model, target, bitstream, image)
             _invalidate(card, target)

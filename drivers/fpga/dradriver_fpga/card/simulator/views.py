@@ -33,7 +33,7 @@ def card_id(card: CardState) -> str:
     """Return the card's ID: a platform path, or a PCI address two buses after the previous card."""
     model = CATALOG[card.model]
     if isinstance(model.location, int):
-        return f"0000:{model.location + 2 * card.index:02x}:00.{int(model.kind == 'XRT')}"
+        return f"0000:{model.location + 2 * card.index:02x}:00.{model.function}"
     return model.location if not card.index else f"{model.location}.{card.index}"
 
 
@@ -83,11 +83,12 @@ def to_card(card: CardState, order: int) -> FpgaCard:
         pci_address=own if on_pci else "",
         pcie_root=f"pci0000:{int(own[5:7], 16) & 0xF0:02x}" if on_pci else "",
         numa_node=int(own[5:7], 16) // 0x80 if on_pci else None,
-        mechanism=Mechanism[model.shell_mechanism],
+        mechanism=Mechanism[model.shell_mechanism] if model.shell_mechanism else None,
         regions=tuple(_regions(card, model, order)),
-        managers=(Manager(f"fpga{order}", model.manager, card.manager),),
+        managers=(Manager(f"fpga{order}", model.manager, card.manager),) if model.manager else (),
         bridges=tuple(_bridges(card, order)),
         management=(_node(f"dfl-fme.{order}"),) if model.kind == "DFL" else (),
+        function_nodes=(_node(f"vfio/{order}"), _node("vfio/vfio")) if model.kind == "VFIO" else (),
         shell_timestamp=shell.timestamp,
         serial=model.serial,
         reported_faults=tuple(
@@ -108,7 +109,7 @@ def _regions(card: CardState, model: FpgaModel, order: int) -> Iterator[Region]:
             afu_id=afu,
             bitstream="" if region.silent else region.bitstream,
             state=card.manager,
-            mechanism=Mechanism[model.mechanism],
+            mechanism=Mechanism[model.mechanism] if model.mechanism else None,
             slots=tuple(
                 Slot(
                     f"{target}/{slot}",
@@ -134,4 +135,4 @@ def _bridges(card: CardState, order: int) -> Iterable[Bridge]:
 
 
 def _node(name: str) -> CardNode:
-    return CardNode(f"/dev/{name}", _MAJOR, int("".join(filter(str.isdigit, name))))
+    return CardNode(f"/dev/{name}", _MAJOR, int("".join(filter(str.isdigit, name)) or 0))
