@@ -57,8 +57,9 @@ class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A card that can be simulated."""
+    """A card that can be simulated. `source` says where the values are from."""
 
+    source: str
     name: str
     brand: str
     architecture: str
