@@ -1,5 +1,7 @@
 """Opaque parameters of claims and device classes."""
 
+import base64
+import binascii
 import re
 from pathlib import PurePosixPath
 from typing import Final
@@ -14,6 +16,7 @@ __all__ = ["ConfigMapKey", "FpgaConfig", "RequestedBitstream"]
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _INTERFACE_ID: Final = re.compile(r"[0-9a-f]{32}")
+_SIGNATURE_BYTES: Final = 64
 
 
 class ConfigMapKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,8 +35,8 @@ class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="came
         config_map: the key of a ConfigMap under which the file is stored.
         url: an `http` or `https` URL. The node's settings list the allowed URLs.
         interface_id: interface for which the bitstream was made; "": use the ID in the file.
-        signature: Ed25519 signature of the file's digest (32 bytes), in base64. The signature is required if
-            the node's settings contain keys.
+        signature: Ed25519 signature, in base64, of the file's digest (32 bytes), or of the digest and the
+            interface's ID (48 bytes). The node's settings decide whether it is required.
     """
 
     sha256: str
@@ -54,6 +57,8 @@ class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="came
             raise ValueError(f"url {problem}")
         if self.interface_id and not _INTERFACE_ID.fullmatch(normalize_id(self.interface_id)):
             raise ValueError("interfaceID must be 32 hex digits, with or without dashes")
+        if self.signature and not _is_signature(self.signature):
+            raise ValueError(f"signature must be {_SIGNATURE_BYTES} bytes in base64")
 
     @property
     def digest(self) -> str:
@@ -83,6 +88,13 @@ class FpgaConfig(dra.Config):
 def _is_relative(name: str) -> bool:
     path = PurePosixPath(name)
     return bool(name) and "\0" not in name and not path.is_absolute() and ".." not in path.parts
+
+
+def _is_signature(text: str) -> bool:
+    try:
+        return len(base64.b64decode(text, validate=True)) == _SIGNATURE_BYTES
+    except binascii.Error:
+        return False
 
 
 def _find_url_problem(url: str) -> str:

@@ -1,5 +1,6 @@
 """Chooses the cards that the driver works with: the cards of the node, or simulated cards."""
 
+import hashlib
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -60,9 +61,11 @@ def make_host(host: FpgaHostSettings, folder: Path) -> FpgaHost:
 
 
 def _add_example_bitstreams(settings: FpgaSettings) -> FpgaSettings:
-    """Return settings with the bitstreams of the example manifests, unless the operator configures a folder."""
+    """Return settings that approve the bitstreams of the example manifests, unless a folder is configured."""
     rules = settings.bitstreams
     if rules.folder:
         return settings
-    folder = str(files("dradriver_fpga.card.simulator") / "bitstreams")
-    return msgspec.structs.replace(settings, bitstreams=msgspec.structs.replace(rules, folder=folder))
+    folder = Path(str(files("dradriver_fpga.card.simulator") / "bitstreams"))
+    examples = (hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir()))
+    approved = msgspec.structs.replace(rules, folder=str(folder), digests=(*rules.digests, *examples))
+    return msgspec.structs.replace(settings, bitstreams=approved)

@@ -12,7 +12,15 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Final
 
-from dradriver_fpga.bitstreams import BitstreamCache, BitstreamError, FailedBitstreams, require_signature
+from dradriver_fpga.bitstreams import (
+    Approval,
+    BitstreamApprover,
+    BitstreamCache,
+    BitstreamError,
+    FailedBitstreams,
+    PolicyRequest,
+    require_allowed,
+)
 from dradriver_fpga.card import (
     Bitstream,
     BusyError,
@@ -55,7 +63,8 @@ class Programmer:
         self._cache = cache
         self._failed = failed
         self._settings = settings
-        self._keys = settings.public_keys()
+        self._approver = BitstreamApprover(settings)
+        self._policy = settings.bitstreams.policy
         self._shells = [shell.bitstream for shell in settings.shells]
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -91,23 +100,27 @@ class Programmer:
             FpgaError: the card rejects the bitstream or fails.
         """
         digest = bitstream.digest if bitstream is not None else ""
-        if bitstream is not None:
-            require_signature(bitstream, self._keys)
+        approval = self._approver.approve(bitstream) if bitstream is not None else Approval.LISTED
         for _ in range(_MAX_STEPS):
             offer = await self.find(name)
+            step = next_step(offer, digest)
+            if bitstream is not None or offer.shell is not None or offer.kind is FpgaDeviceKind.MANAGEMENT:
+                require_allowed(_make_policy_request(offer, bitstream, namespace), self._policy)
             if offer.kind is FpgaDeviceKind.MANAGEMENT:
                 return await self._prepare_management(offer, bitstream)
-            step = next_step(offer, digest)
             if step is ProgrammingStep.NOTHING:
                 return offer
             if step is ProgrammingStep.SHELL and offer.shell is not None:
                 await self._program_shared(offer.card.id, offer, offer.shell.bitstream, namespace)
             elif bitstream is not None:
                 _require_compatible(offer, bitstream)
+                self._require_approved_for(offer, bitstream, approval)
                 await self._require_not_failed(bitstream)
                 target = offer.region.id if offer.region else offer.card.id
                 try:
-                    await self._program_shared(target, offer, bitstream, namespace)
+                    await self._program_shared(
+                        target, offer, bitstream, namespace, covers_interface=approval.covers_interface
+                    )
                 except FpgaError as error:
                     if _may_be_caused_by_bitstream(error):
                         await self._require_not_failed(bitstream)
@@ -145,8 +158,31 @@ class Programmer:
         if reason := await asyncio.to_thread(self._failed.find_rejection, bitstream.digest, time.time()):
             raise BitstreamError(f"{bitstream.location}: {reason}", "FailedTwice")
 
+    def _require_approved_for(
+        self, offer: FpgaOffer, bitstream: RequestedBitstream, approval: Approval
+    ) -> None:
+        """Check that the approval suffices for writing a shell. No signature states that a file is a shell.
+
+        Raises:
+            BitstreamError: the file may be written only to regions.
+        """
+        is_signed = approval in {Approval.SIGNED, Approval.SIGNED_FOR_INTERFACE}
+        if offer.kind is FpgaDeviceKind.CARD and is_signed and not self._policy:
+            raise BitstreamError(
+                f"{bitstream.location} may not be written to the whole card {offer.name}: a signature is not "
+                f"enough for a shell, so bitstreams.digests must list it, or a rule of bitstreams.policy must "
+                f"have the type card",
+                "NotAllowed",
+            )
+
     async def _program_shared(
-        self, target: str, offer: FpgaOffer, bitstream: RequestedBitstream, namespace: str
+        self,
+        target: str,
+        offer: FpgaOffer,
+        bitstream: RequestedBitstream,
+        namespace: str,
+        *,
+        covers_interface: bool = True,
     ) -> None:
         """Wait for a task that programs the target.
 
@@ -155,7 +191,9 @@ class Programmer:
         key = (target, bitstream.digest)
         task = self._tasks.get(key)
         if task is None:
-            coroutine: Coroutine[None, None, None] = self._program(target, offer.card.id, bitstream, namespace)
+            coroutine: Coroutine[None, None, None] = self._program(
+                target, offer.card.id, bitstream, namespace, covers_interface=covers_interface
+            )
             task = asyncio.create_task(coroutine, name=f"program {target}")
             self._tasks[key] = task
             task.add_done_callback(partial(self._forget, key))
@@ -166,9 +204,12 @@ class Programmer:
         if not task.cancelled():
             task.exception()  # retrieves the error, because all callers may have been cancelled
 
-    async def _program(self, target: str, card: str, bitstream: RequestedBitstream, namespace: str) -> None:
+    async def _program(
+        self, target: str, card: str, bitstream: RequestedBitstream, namespace: str, *, covers_interface: bool
+    ) -> None:
         async with self._cache.file(bitstream, namespace) as path, self._locks[card]:
-            file = Bitstream(path, bitstream.digest, normalize_id(bitstream.interface_id))
+            interface = normalize_id(bitstream.interface_id)
+            file = Bitstream(path, bitstream.digest, interface, covers_interface)
             _log.info("programming %s with %s (sha256 %s)", target, bitstream.location, bitstream.digest)
             try:
                 await self._program_when_idle(target, file)
@@ -195,6 +236,15 @@ class Programmer:
                 await asyncio.sleep(_BUSY_RETRY_SECONDS)
             else:
                 return
+
+
+def _make_policy_request(
+    offer: FpgaOffer, bitstream: RequestedBitstream | None, namespace: str
+) -> PolicyRequest:
+    card = offer.card
+    return PolicyRequest(
+        namespace, offer.name, offer.kind.value, offer.interface_id, f"{card.vendor}:{card.device}", bitstream
+    )
 
 
 def _may_be_caused_by_bitstream(error: FpgaError) -> bool:

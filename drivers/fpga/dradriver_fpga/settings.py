@@ -1,7 +1,7 @@
 """Operator settings: YAML in `$FPGA_SETTINGS`."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 import yaml
@@ -20,6 +20,7 @@ __all__ = [
     "FpgaHostSettings",
     "FpgaSettings",
     "FpgaSimulatorSettings",
+    "PolicyRule",
     "ShellSettings",
     "VendorTools",
     "read_settings",
@@ -28,10 +29,31 @@ __all__ = [
 VARIABLE: Final = "FPGA_SETTINGS"
 
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
+_Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")]
+_CardIDs = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{4}:[0-9a-f]{4}$|^:$")]
+_InterfaceID = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F-]{32,36}$")]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     pass
+
+
+class PolicyRule(_Strict, frozen=True):
+    """Lets namespaces program devices. A field that is not set allows everything, except `types`.
+
+    Attributes:
+        namespaces: names or patterns (`team-*`) of the claims' namespaces.
+        types: types of devices. A rule allows whole cards and management devices only if it names them.
+        cards: PCI vendor and device of the cards: `8086:09c4`; `:` for platform devices.
+        interface_ids: interfaces of the devices.
+        sources: `file`, `configMap`, and prefixes of URLs.
+    """
+
+    namespaces: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    types: tuple[Literal["slot", "region", "card", "management"], ...] = ("slot", "region")
+    cards: tuple[_CardIDs, ...] = ()
+    interface_ids: tuple[_InterfaceID, ...] = msgspec.field(default=(), name="interfaceIDs")
+    sources: tuple[str, ...] = ()
 
 
 class BitstreamRules(_Strict, frozen=True):
@@ -44,7 +66,10 @@ class BitstreamRules(_Strict, frozen=True):
         largest_bytes: maximum size of one file.
         cache_bytes: maximum size of all files that are kept on the node.
         seconds: maximum time to fetch one file.
-        keys: Ed25519 public keys (PEM). If keys are set, every bitstream must be signed with one of them.
+        keys: Ed25519 public keys (PEM). A bitstream that one of them signed is approved.
+        digests: sha256 of the bitstreams that are approved without a signature.
+        allow_unsigned: whether every bitstream is approved. Must not be set together with keys.
+        policy: the namespaces that may program devices; empty: all.
     """
 
     folder: str = ""
@@ -53,6 +78,9 @@ class BitstreamRules(_Strict, frozen=True):
     cache_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2 << 30
     seconds: _Positive = 120.0
     keys: tuple[str, ...] = ()
+    digests: tuple[_Digest, ...] = ()
+    allow_unsigned: bool = False
+    policy: tuple[PolicyRule, ...] = ()
 
 
 class ShellSettings(_Strict, frozen=True):
@@ -159,19 +187,34 @@ def read_settings(text: str) -> FpgaSettings:
         settings.public_keys()
     except (msgspec.ValidationError, ValueError) as error:
         raise dra.UsageError(f"${VARIABLE}: {error}") from error
-    for number, prefix in enumerate(settings.bitstreams.urls):
-        try:
-            query = parse_url(prefix).query
-        except ValueError as error:
-            raise dra.UsageError(f"${VARIABLE}: bitstreams.urls[{number}]: {prefix} {error}") from error
-        if query:
-            raise dra.UsageError(f"${VARIABLE}: bitstreams.urls[{number}]: {prefix} must have no query")
+    _check_rules(settings.bitstreams)
     for number, shell in enumerate(settings.shells):
         if shell.bitstream.config_map is not None:
             raise dra.UsageError(f"${VARIABLE}: shells[{number}].bitstream: must be a file or a url")
     if repeated := _find_repeated(settings.shells):
         raise dra.UsageError(f"${VARIABLE}: shells: {repeated} must occur only once")
     return settings
+
+
+def _check_rules(rules: BitstreamRules) -> None:
+    if rules.keys and rules.allow_unsigned:
+        message = "bitstreams.allowUnsigned: must be false, because bitstreams.keys is set"
+        raise dra.UsageError(f"${VARIABLE}: {message}")
+    for number, prefix in enumerate(rules.urls):
+        _check_prefix(f"bitstreams.urls[{number}]", prefix)
+    for number, rule in enumerate(rules.policy):
+        for index, source in enumerate(rule.sources):
+            if source not in {"file", "configMap"}:
+                _check_prefix(f"bitstreams.policy[{number}].sources[{index}]", source)
+
+
+def _check_prefix(field: str, prefix: str) -> None:
+    try:
+        query = parse_url(prefix).query
+    except ValueError as error:
+        raise dra.UsageError(f"${VARIABLE}: {field}: {prefix} {error}") from error
+    if query:
+        raise dra.UsageError(f"${VARIABLE}: {field}: {prefix} must have no query")
 
 
 def _find_repeated(shells: Sequence[ShellSettings]) -> str:

@@ -110,7 +110,8 @@ class Node:
 
     def text(self) -> str:
         """The settings as the operator writes them."""
-        rules = {"folder": str(self.folder / "images"), **self.settings.get("bitstreams", {})}
+        rules = {"folder": str(self.folder / "images")}
+        rules |= self.settings.get("bitstreams", {"allowUnsigned": True})
         return msgspec.json.encode({**self.settings, "bitstreams": rules}).decode()
 
     def driver(self) -> FpgaDriver:

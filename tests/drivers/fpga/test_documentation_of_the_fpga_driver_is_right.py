@@ -14,7 +14,7 @@ from tests.drivers.fpga.nodes import Node
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/drivers/fpga.md").read_text()
-CLAIM, SETTINGS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+CLAIM, POLICY, SETTINGS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 MANIFESTS = sorted((ROOT / "drivers/fpga/manifests").glob("*.yaml"))
 
 
@@ -26,6 +26,7 @@ def validate(*paths: Path) -> tuple[int, str]:
 
 def test_the_settings_are_taken() -> None:
     assert read_settings(SETTINGS).shells
+    assert len(read_settings(POLICY).bitstreams.policy) == 2
 
 
 def test_every_setting_is_in_the_table() -> None:

@@ -97,7 +97,7 @@ async def test_a_faulty_claim_gets_a_condition_and_taints_no_device(
 
 
 async def test_a_file_that_is_too_large_is_refused(lab: Lab, node: Node) -> None:
-    node.settings["bitstreams"] = {"largestBytes": 1000}
+    node.settings["bitstreams"] = {"largestBytes": 1000, "allowUnsigned": True}
     async with lab.scheduler(), node.running(lab):
         await pod(lab, "pod-1", node.reference(node.images.fitting("pac", size=2000)))
         assert "larger than 1000 bytes" in (await wait_for_reason(lab, "pod-1", "TooLarge")).message

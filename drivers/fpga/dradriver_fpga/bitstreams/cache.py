@@ -1,15 +1,19 @@
-"""Caches files by digest, in a folder of bounded size.
+"""Caches files by digest and source, in a folder of bounded size.
 
-When a file is complete, checked and on disk, it is renamed to its digest atomically. If the process dies before
-the renaming, an unfinished file is left. The kernel releases the lock on the unfinished file, and the next
-fetch removes the file. If the process dies after the renaming, the file is complete. Two processes of a rolling
-update share the folder.
+A file is cached for its digest and its source. So a claim that names a digest does not get the file of a source
+that the claim may not read, for example of a ConfigMap in another namespace.
+
+When a file is complete, checked and on disk, it is renamed to its final name atomically. If the process dies
+before the renaming, an unfinished file is left. The kernel releases the lock on the unfinished file, and the
+next fetch removes the file. If the process dies after the renaming, the file is complete. Two processes of a
+rolling update share the folder.
 """
 
 import asyncio
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import tempfile
 import time
@@ -60,19 +64,19 @@ class BitstreamCache:
         Raises:
             BitstreamError: the file cannot be fetched, is too large, or has another digest.
         """
-        digest = bitstream.digest
-        path = self._folder / digest
-        self._users[digest] += 1
+        name = _make_name(bitstream, namespace)
+        path = self._folder / name
+        self._users[name] += 1
         try:
-            async with self._fetch_locks.setdefault(digest, asyncio.Lock()):
-                if not await asyncio.to_thread(_is_valid, path, digest):
+            async with self._fetch_locks.setdefault(name, asyncio.Lock()):
+                if not await asyncio.to_thread(_is_valid, path, bitstream.digest):
                     await self._fetch(bitstream, namespace, path)
             yield path
         finally:
-            self._users[digest] -= 1
-            if not self._users[digest]:
-                del self._users[digest]
-                self._fetch_locks.pop(digest, None)
+            self._users[name] -= 1
+            if not self._users[name]:
+                del self._users[name]
+                self._fetch_locks.pop(name, None)
 
     async def _fetch(self, bitstream: RequestedBitstream, namespace: str, path: Path) -> None:
         self._rejected = {key: each for key, each in self._rejected.items() if each[0] > time.monotonic()}
@@ -151,6 +155,13 @@ class BitstreamCache:
                 with contextlib.suppress(FileNotFoundError):
                     status = path.stat()
                     yield status.st_mtime, status.st_size, path
+
+
+def _make_name(bitstream: RequestedBitstream, namespace: str) -> str:
+    """Return the file's name: the digest, and a hash of the source."""
+    key = bitstream.config_map
+    source = [bitstream.file, bitstream.url, key and [namespace, key.name, key.key]]
+    return f"{bitstream.digest}-{hashlib.sha256(json.dumps(source).encode()).hexdigest()[:16]}"
 
 
 def _is_valid(path: Path, digest: str) -> bool:

@@ -35,9 +35,14 @@ async def download(url: str, prefixes: Sequence[str]) -> AsyncGenerator[bytes, N
     import aiohttp  # noqa: PLC0415 - slow to import, and most nodes download nothing
     from yarl import URL  # noqa: PLC0415 - comes with it
 
+    from dradriver_fpga.bitstreams.addresses import CheckedResolver  # noqa: PLC0415 - imports aiohttp
+
     timeout = aiohttp.ClientTimeout(total=None, connect=_SOCKET_TIMEOUT, sock_read=_SOCKET_TIMEOUT)
     try:
-        async with aiohttp.ClientSession(timeout=timeout, trust_env=True, auto_decompress=False) as session:
+        connector = aiohttp.TCPConnector(resolver=CheckedResolver())
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, trust_env=True, auto_decompress=False
+        ) as session:
             location = url
             for _ in range(_MAX_REDIRECTS):
                 if not is_allowed(location, prefixes):

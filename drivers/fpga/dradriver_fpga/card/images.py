@@ -18,7 +18,7 @@ from dradriver_fpga.card.errors import (
 )
 from dradriver_fpga.card.values import Bitstream, Platform, normalize_id
 
-__all__ = ["Format", "Image", "load_image", "require_platform"]
+__all__ = ["Format", "Image", "load_image", "require_platform", "require_stated_interface"]
 
 _GBS_MAGIC: Final = b"XeonFPGA\xb7GBSv001"
 _XCLBIN_MAGIC: Final = b"xclbin2\0"
@@ -139,12 +139,14 @@ def require_platform(image: Image, bitstream: Bitstream, platform: Platform, tar
     Raises:
         IncompatibleError: the bitstream was made for another interface or platform.
     """
-    requested = normalize_id(bitstream.interface_id)
-    if requested and image.interface_id and requested != image.interface_id:
+    require_stated_interface(image, bitstream)
+    stated = normalize_id(bitstream.interface_id) if bitstream.interface_is_proven else ""
+    made_for = image.interface_id or stated
+    if platform.interface_ids and not made_for and not bitstream.interface_is_proven:
         raise IncompatibleError(
-            f"bitstream {bitstream.path} is for interface {image.interface_id}, not for interfaceID {requested}"
+            f"bitstream {bitstream.path} does not name its interface, and its signature is for the digest "
+            f"only: {target} has interface {' and '.join(platform.interface_ids)}"
         )
-    made_for = image.interface_id or requested
     if made_for and platform.interface_ids:
         if made_for not in platform.interface_ids:
             present = " and ".join(platform.interface_ids)
@@ -153,6 +155,23 @@ def require_platform(image: Image, bitstream: Bitstream, platform: Platform, tar
             )
     elif image.format is Format.XCLBIN:
         _require_flat_platform(image, bitstream, platform, target)
+
+
+def require_stated_interface(image: Image, bitstream: Bitstream) -> None:
+    """Check that a file does not name another interface than the request.
+
+    Args:
+        image: the file.
+        bitstream: the request.
+
+    Raises:
+        IncompatibleError: the file names another interface.
+    """
+    requested = normalize_id(bitstream.interface_id)
+    if requested and image.interface_id and requested != image.interface_id:
+        raise IncompatibleError(
+            f"bitstream {bitstream.path} is for interface {image.interface_id}, not for interfaceID {requested}"
+        )
 
 
 def _require_flat_platform(image: Image, bitstream: Bitstream, platform: Platform, target: str) -> None:

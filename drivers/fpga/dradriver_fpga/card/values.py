@@ -290,11 +290,14 @@ class Bitstream:
         path: a file that does not change.
         sha256: digest that its content must have, 64 hex digits.
         interface_id: interface for which the file was made; "": use the ID in the file.
+        interface_is_proven: whether the operator or a signature vouches for `interface_id`. Otherwise a target
+            with an interface accepts the file only if the file itself names the interface.
     """
 
     path: Path
     sha256: str
     interface_id: str = ""
+    interface_is_proven: bool = True
 
 
 _PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")

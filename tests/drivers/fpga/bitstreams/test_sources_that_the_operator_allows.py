@@ -8,6 +8,7 @@ import json
 import os
 import posixpath
 import re
+import socket
 import subprocess
 import sys
 import unicodedata
@@ -18,8 +19,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yarl
 from aiohttp import web
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -27,7 +27,8 @@ import dradriver as dra
 from dradriver.kube.resources import CONFIG_MAPS
 from dradriver.testing import list_config_errors
 from dradriver_fpga import FpgaConfig, FpgaDriver
-from dradriver_fpga.bitstreams import BitstreamCache, BitstreamError, BitstreamSources, require_signature
+from dradriver_fpga.bitstreams import BitstreamCache, BitstreamError, BitstreamSources
+from dradriver_fpga.bitstreams.addresses import CheckedResolver
 from dradriver_fpga.bitstreams.download import is_allowed
 from dradriver_fpga.configs import ConfigMapKey, RequestedBitstream
 from dradriver_fpga.settings import BitstreamRules, read_settings
@@ -80,7 +81,8 @@ def cache(folder: Path, rules: BitstreamRules) -> BitstreamCache:
 
 
 def kept(folder: Path) -> set[str]:
-    return {path.name for path in (folder / "cache").iterdir()}
+    """The digests of the cached files, and the names of others."""
+    return {path.name.partition("-")[0] for path in (folder / "cache").iterdir()}
 
 
 @pytest.fixture
@@ -159,6 +161,49 @@ async def test_a_redirect_leads_nowhere_else(tmp_path: Path, site: BitstreamServ
     with pytest.raises(BitstreamError, match="not allowed by"):
         async with store.file(RequestedBitstream(url=f"{site.url}/images/moved", sha256=DIGEST), "default"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("address", "usable"),
+    [
+        ("169.254.169.254", False),
+        ("::ffff:169.254.169.254", False),
+        ("fe80::1%eth0", False),
+        ("224.0.0.1", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", True),
+        ("2001:db8::1", True),
+    ],
+)
+async def test_a_name_of_a_metadata_service_is_not_resolved(address: str, *, usable: bool) -> None:
+    class Dns(AbstractResolver):
+        async def resolve(
+            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+        ) -> list[ResolveResult]:
+            return [ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)]
+
+        async def close(self) -> None:
+            pass
+
+    resolver = CheckedResolver(Dns())
+    if usable:
+        assert [each["host"] for each in await resolver.resolve("images.example.com", 443)] == [address]
+        return
+    with pytest.raises(OSError, match=r"images\.example\.com has the address"):
+        await resolver.resolve("images.example.com", 443)
+
+
+async def test_a_download_checks_addresses(
+    tmp_path: Path, site: BitstreamServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dradriver_fpga.bitstreams.addresses.is_usable", lambda _: False)
+    named = site.url.replace("127.0.0.1", "localhost")
+    store = cache(tmp_path, BitstreamRules(urls=(named,)))
+    with pytest.raises(BitstreamError, match="localhost has the address"):
+        async with store.file(RequestedBitstream(url=f"{named}/a", sha256=DIGEST), "default"):
+            pass
+    assert site.wait_for_call == []
 
 
 async def test_redirects_without_end_have_one(tmp_path: Path, site: BitstreamServer) -> None:
@@ -268,26 +313,6 @@ async def test_a_pod_finds_its_bitstream_in_a_config_map_of_its_namespace(lab: L
         await pod(lab, "pod-1", where)
         await lab.bound("pod-1")
     assert node.programmed == 1
-
-
-def test_only_trusted_keys_may_sign() -> None:
-    ours, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    pem = ours.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-    settings = read_settings(json.dumps({"bitstreams": {"keys": [pem]}}))
-    digest = bytes.fromhex(DIGEST)
-
-    def signed(by: Ed25519PrivateKey) -> RequestedBitstream:
-        return RequestedBitstream(file="a", sha256=DIGEST, signature=base64.b64encode(by.sign(digest)).decode())
-
-    require_signature(signed(ours), settings.public_keys())
-    for bad in (
-        signed(other),
-        RequestedBitstream(file="a", sha256=DIGEST),
-        RequestedBitstream(file="a", sha256=DIGEST, signature="!"),
-    ):
-        with pytest.raises(BitstreamError):
-            require_signature(bad, settings.public_keys())
-    require_signature(RequestedBitstream(file="a", sha256=DIGEST), [])
 
 
 ALLOWED = ["https://images.example.com/approved/", "http://[2001:db8::1]:8080/fpga"]

@@ -21,7 +21,7 @@ from dradriver_fpga.card.errors import (
     ToolFailedError,
 )
 from dradriver_fpga.card.hardware import FpgaHardware
-from dradriver_fpga.card.images import Image, load_image, require_platform
+from dradriver_fpga.card.images import Image, load_image, require_platform, require_stated_interface
 from dradriver_fpga.card.real.cards import CardReader, read_manager
 from dradriver_fpga.card.real.host import Command, FpgaHost
 from dradriver_fpga.card.real.intel_driver import reconfigure_intel_port
@@ -106,6 +106,7 @@ class RealFpgas(FpgaHardware):
         if target_found.mechanism is None:
             raise FpgaNotSupportedError(f"{target}: this node cannot program it")
         image = load_image(bitstream, self._host.largest)
+        require_stated_interface(image, bitstream)  # a shell may have another interface than the card has now
         if target_found.region is not None:
             platform = target_found.card.platform(target_found.region)
             require_platform(image, bitstream, platform, target)
