@@ -142,7 +142,8 @@ def require_platform(image: Image, bitstream: Bitstream, platform: Platform, tar
     require_stated_interface(image, bitstream)
     stated = normalize_id(bitstream.interface_id) if bitstream.interface_is_proven else ""
     made_for = image.interface_id or stated
-    if platform.interface_ids and not made_for and not bitstream.interface_is_proven:
+    is_unnamed = not made_for and not bitstream.interface_is_proven and image.format is not Format.XCLBIN
+    if platform.interface_ids and is_unnamed:
         raise IncompatibleError(
             f"bitstream {bitstream.path} does not name its interface, and its signature is for the digest "
             f"only: {target} has interface {' and '.join(platform.interface_ids)}"
