@@ -98,6 +98,7 @@ class Mechanism(enum.Enum):
     FIRMWARE = "the name of a firmware file, written to the manager"
     DFL_PORT = "partial reconfiguration of a port, through the management engine's device node"
     INTEL_PORT = "the same, with the ioctl of Intel's out-of-tree driver"
+    OVERLAY = "an overlay of the device tree: the kernel also closes the region's bridges"
     VENDOR_TOOL = "a program of the vendor"
 
 

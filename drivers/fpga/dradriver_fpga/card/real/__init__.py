@@ -11,6 +11,7 @@ report.
 - `sensors`: reads error registers, temperatures and states.
 - `sysfs`: reads devices in sysfs.
 - `uevents`: waits for changes.
+- `overlays`: programs a region by a device tree overlay.
 - `vfio`: functions of OFS cards that are bound to vfio-pci.
 - `intel_driver`: devices and ioctls of Intel's out-of-tree driver.
 - `mechanisms`: writes attributes, makes ioctls, and programs a card.

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import dradriver as dra
 from dradriver_fpga.card.real.intel_driver import INTEL_ENGINE
+from dradriver_fpga.card.real.overlays import find_tree_path, has_bridges
 from dradriver_fpga.card.real.sensors import read_faults
 from dradriver_fpga.card.real.survey import CardParts
 from dradriver_fpga.card.real.sysfs import (
@@ -49,12 +50,14 @@ class CardReader:
         find_content: returns the known content of a target.
         region_tool: whether the vendor's program for regions is installed.
         shell_tools: the kinds of cards whose program for shells is installed.
+        overlays: whether the kernel takes device tree overlays.
     """
 
     sysfs: Path
     find_content: ContentLookup
     region_tool: bool
     shell_tools: Set[CardKind]
+    overlays: bool = False
 
     def card(self, name: str, parts: CardParts) -> FpgaCard:
         """Return the card with this ID."""
@@ -119,7 +122,7 @@ class CardReader:
                 afu_id=afu,
                 bitstream=self.find_content(name, self.folder(card, parts, number), afu),
                 state=state,
-                mechanism=self._find_region_mechanism(kind, parts)
+                mechanism=self._find_region_mechanism(kind, parts, device)
                 if ports or kind is not CardKind.DFL
                 else None,
                 slots=slots,
@@ -127,7 +130,9 @@ class CardReader:
                 other_interface_ids=interfaces[1:],
             )
 
-    def _find_region_mechanism(self, kind: CardKind, parts: CardParts) -> Mechanism | None:
+    def _find_region_mechanism(
+        self, kind: CardKind, parts: CardParts, region: SysfsDevice | None
+    ) -> Mechanism | None:
         match kind:
             case CardKind.DFL if parts.engines and parts.engines[0].name.startswith(INTEL_ENGINE):
                 return Mechanism.INTEL_PORT
@@ -137,8 +142,19 @@ class CardReader:
                 return None
             case CardKind.XRT:
                 return Mechanism.VENDOR_TOOL if self.region_tool and parts.user is not None else None
-            case CardKind.MANAGER:
+            case CardKind.MANAGER if region is None:
                 return self._find_card_mechanism(kind, parts)
+            case CardKind.MANAGER:
+                return self._find_part_mechanism(parts, region)
+
+    def _find_part_mechanism(self, parts: CardParts, region: SysfsDevice | None) -> Mechanism | None:
+        """Return the way to program a region of a plain manager, whose bridges must be closed meanwhile."""
+        if region is None or len(parts.managers) != 1:
+            return None
+        if self.overlays and find_tree_path(region):
+            return Mechanism.OVERLAY
+        # The manager alone does not close a region's bridges, and the kernel has no file that does.
+        return Mechanism.FIRMWARE if _takes_files(parts) and not has_bridges(region) else None
 
     def _find_card_mechanism(self, kind: CardKind, parts: CardParts) -> Mechanism | None:
         match kind:
@@ -151,9 +167,10 @@ class CardReader:
                     Mechanism.VENDOR_TOOL if kind in self.shell_tools and parts.management is not None else None
                 )
             case CardKind.MANAGER:
-                # The mainline kernel does not have this attribute: it programs only with device tree overlays.
-                writable = len(parts.managers) == 1 and (parts.managers[0].path / "firmware").exists()
-                return Mechanism.FIRMWARE if writable else None
+                if len(parts.managers) == 1 and _takes_files(parts):
+                    return Mechanism.FIRMWARE
+                is_tool = kind in self.shell_tools and len(parts.managers) == 1 and not parts.regions
+                return Mechanism.VENDOR_TOOL if is_tool else None
 
     def _read_pci_location(self, address: str) -> tuple[str, int | None]:
         try:
@@ -207,6 +224,11 @@ def _map_ports(card: str, kind: CardKind, parts: CardParts) -> dict[Path, str]:
     """Return the ID of each port's region, by the port's folder."""
     assigned = enumerate(_assign_ports(kind, parts))
     return {port.path: f"{card}/{number}" for number, (_, ports) in assigned for port in ports}
+
+
+def _takes_files(parts: CardParts) -> bool:
+    """Return whether the manager has the attribute `firmware`, which only kernels of vendors add."""
+    return (parts.managers[0].path / "firmware").exists()
 
 
 def _port_id(port: SysfsDevice) -> tuple[int, int]:

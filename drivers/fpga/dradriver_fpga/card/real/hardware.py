@@ -26,11 +26,12 @@ from dradriver_fpga.card.real.cards import CardReader, read_manager
 from dradriver_fpga.card.real.host import Command, FpgaHost
 from dradriver_fpga.card.real.intel_driver import reconfigure_intel_port
 from dradriver_fpga.card.real.mechanisms import Kernel, reconfigure_port, run_tool, write_firmware
+from dradriver_fpga.card.real.overlays import program_by_overlay
 from dradriver_fpga.card.real.records import ContentRecords
 from dradriver_fpga.card.real.survey import CardParts, find_card_parts
 from dradriver_fpga.card.real.uevents import Uevents
 from dradriver_fpga.card.real.uninterruptible_write import UninterruptibleWrite
-from dradriver_fpga.card.values import Bitstream, FpgaCard, Manager, ManagerState, Mechanism, Region
+from dradriver_fpga.card.values import Bitstream, CardKind, FpgaCard, Manager, ManagerState, Mechanism, Region
 
 __all__ = ["RealFpgas"]
 
@@ -135,8 +136,19 @@ class RealFpgas(FpgaHardware):
 
     def _make_reader(self) -> CardReader:
         host = self._host
-        shells = {kind for kind, command in host.shell_tools.items() if _is_installed(command)}
-        return CardReader(host.sysfs, self._records.sha256, self._find_region_tool() is not None, shells)
+        shells = {kind for kind in CardKind if self._find_shell_tool(kind) is not None}
+        return CardReader(
+            host.sysfs,
+            self._records.sha256,
+            self._find_region_tool() is not None,
+            shells,
+            host.overlays.is_dir(),
+        )
+
+    def _find_shell_tool(self, kind: CardKind) -> Command | None:
+        managers = self._host.manager_tools if kind is CardKind.MANAGER else ()
+        commands = (self._host.shell_tools.get(kind, ()), *managers)
+        return next((command for command in commands if _is_installed(command)), None)
 
     def _find_region_tool(self) -> Command | None:
         return next((command for command in self._host.region_tools if _is_installed(command)), None)
@@ -167,6 +179,9 @@ class RealFpgas(FpgaHardware):
             case Mechanism.FIRMWARE:
                 partial = target.region is not None and bool(parts.regions)
                 write_firmware(self._kernel, parts.managers[0].path, host.firmware, image.bits, partial=partial)
+            case Mechanism.OVERLAY if target.region is not None:
+                device = parts.regions[target.region.number]
+                program_by_overlay(self._kernel, host.overlays, host.firmware, device, image.bits)
             case Mechanism.DFL_PORT if target.region is not None:
                 port = _find_port(target.region, parts)
                 reconfigure_port(self._kernel, host.dev / parts.engines[0].name, port, image.bits)
@@ -174,8 +189,8 @@ class RealFpgas(FpgaHardware):
                 port = _find_port(target.region, parts)
                 reconfigure_intel_port(self._kernel, host.dev / parts.engines[0].name, port, image.bits)
             case _:
-                shell_tool = host.shell_tools.get(target.card.kind)
-                command = self._find_region_tool() if target.region is not None else shell_tool
+                is_user = target.card.kind is CardKind.XRT and target.region is not None
+                command = self._find_region_tool() if is_user else self._find_shell_tool(target.card.kind)
                 if command is None:
                     raise ToolFailedError(f"{target.id}: the vendor's program was uninstalled")
                 function = parts.management if target.region is None else parts.user

@@ -23,6 +23,13 @@ Source:
     https://xilinx.github.io/XRT/2025.2/html/xrt-smi.html
 """
 
+_MANAGER_TOOLS: Final[tuple[Command, ...]] = (("dfx-mgr-client", "-b", "{file}", "-f", "Full"),)
+"""AMD's DFX-MGR for embedded FPGAs. Its daemon writes the bitstream.
+
+Source:
+    https://github.com/Xilinx/dfx-mgr, README.md, "Lightweight use cases".
+"""
+
 
 def _shell_tools() -> Mapping[CardKind, Command]:
     return {CardKind.XRT: ("xbmgmt", "program", "--device", "{card}", "--shell", "{file}")}
@@ -37,11 +44,14 @@ class FpgaHost:
         sysfs, dev: mount points.
         boot_id: file whose content changes at each boot.
         udev_control: socket of udevd. If it exists, uevents come from udevd after it has processed them.
+        overlays: folder of device tree overlays in configfs. Only kernels of vendors have it.
         firmware: folder in which the kernel looks for firmware files. This driver writes to it.
         region_tools: the vendor's programs that write a region. The first one that is installed is used.
             `{card}` is the PCI address of the user function, and `{file}` the bitstream.
         shell_tools: by kind of card, the program that writes a shell. `{card}` is the PCI address of the
             management function, if the card has one. The program must return only when the shell runs.
+        manager_tools: programs that write a whole FPGA whose manager takes no files. The first one that is
+            installed is used.
         largest: maximum size of a bitstream in bytes.
     """
 
@@ -50,7 +60,9 @@ class FpgaHost:
     dev: Path = Path("/dev")
     boot_id: Path = Path("/proc/sys/kernel/random/boot_id")
     udev_control: Path = Path("/run/udev/control")
+    overlays: Path = Path("/sys/kernel/config/device-tree/overlays")
     firmware: Path = Path("/lib/firmware")
     region_tools: tuple[Command, ...] = _REGION_TOOLS
     shell_tools: Mapping[CardKind, Command] = field(default_factory=_shell_tools)
+    manager_tools: tuple[Command, ...] = _MANAGER_TOOLS
     largest: int = _GIB

@@ -49,6 +49,22 @@ class Kernel:
         finally:
             os.close(descriptor)
 
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder of configfs.
+
+        Raises:
+            OSError: the kernel's error.
+        """
+        folder.mkdir()
+
+    def remove_folder(self, folder: Path) -> None:
+        """Remove a folder of configfs. The kernel removes the files in it.
+
+        Raises:
+            OSError: the kernel's error.
+        """
+        folder.rmdir()
+
     def ioctl(self, node: Path, request: int, argument: ctypes.Structure) -> None:
         """Make an ioctl on a device node.
 
