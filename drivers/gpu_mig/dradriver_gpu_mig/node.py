@@ -134,7 +134,8 @@ class GpuNode:
         by_gpu: dict[str, list[GpuOffer]] = defaultdict(list)
         for offer in self._offers_by_name.values():
             by_gpu[offer.card.gpu.uuid].append(offer)
-        facts = PoolFacts(compute_taints(self._list_findings(), self._offers_by_name.values()), foreign)
+        held = {record.device for record in await asyncio.to_thread(self.record_store.held)}
+        facts = PoolFacts(compute_taints(self._list_findings(), self._offers_by_name.values()), foreign, held)
         return build_pool(by_gpu, snapshot.system, facts)
 
     async def handle_event(self, event: Event) -> bool:

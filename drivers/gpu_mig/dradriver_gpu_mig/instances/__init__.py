@@ -13,7 +13,7 @@ program or user, and this package must never change it.
 """
 
 from dradriver_gpu_mig.instances.reconcile import InstanceReconciler
-from dradriver_gpu_mig.instances.record import DeviceRecord, ProfilePlacement, RecordState
+from dradriver_gpu_mig.instances.record import DeviceRecord, HeldRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.instances.record_store import RecordStore
 
-__all__ = ["DeviceRecord", "InstanceReconciler", "ProfilePlacement", "RecordState", "RecordStore"]
+__all__ = ["DeviceRecord", "HeldRecord", "InstanceReconciler", "ProfilePlacement", "RecordState", "RecordStore"]

@@ -182,26 +182,39 @@ class InstanceReconciler:
         seen = await self._cards.call(lambda hardware: _observe(hardware, record))
         while True:
             stored = await asyncio.to_thread(self._records.get, record.device)
-            step = next_step(desired, stored.state if stored else None, seen.state)
+            step = next_step(desired, stored.state if stored else None, _compare(stored, seen))
             if step is InstanceStep.DONE:
                 return seen.mig_device
             _log.debug("%s for claim %s: %s", record.device, record.claim, step.value)
-            instance = await self._execute(step, stored or record, seen.instance)
+            instance = await self._execute(step, stored or record, seen)
             if step not in RECORD_STEPS:
                 seen = await self._cards.call(partial(_observe, record=record, instance=instance))
 
     async def _execute(
-        self, step: InstanceStep, record: DeviceRecord, instance: GpuInstance | None
+        self, step: InstanceStep, record: DeviceRecord, seen: "_Observation"
     ) -> GpuInstance | None:
         """Execute a step, and return the GPU instance that it leaves at the placement, if it is known."""
+        instance = seen.instance
         match step:
             case InstanceStep.RECORD_CREATING:
-                await self._write(record, RecordState.CREATING)
+                await self._write(record, RecordState.CREATING, mig_uuid="")
             case InstanceStep.RECORD_READY:
-                await self._write(record, RecordState.READY)
+                await self._write(
+                    record, RecordState.READY, mig_uuid=seen.mig_device.uuid if seen.mig_device else ""
+                )
             case InstanceStep.RECORD_DESTROYING:
                 await self._write(record, RecordState.DESTROYING)
             case InstanceStep.DELETE_RECORD:
+                await asyncio.to_thread(self._records.delete, record.device)
+            case InstanceStep.FORGET:
+                _log.warning(
+                    "%s: another program replaced its MIG device %s of claim %s by %s, which is left alone: "
+                    "the record of the claim is deleted",
+                    record.device,
+                    record.mig_uuid,
+                    record.claim,
+                    seen.mig_device.uuid if seen.mig_device else "another instance",
+                )
                 await asyncio.to_thread(self._records.delete, record.device)
             case InstanceStep.REJECT:
                 raise dra.DraError(
@@ -231,8 +244,13 @@ class InstanceReconciler:
                 f"device {record.device}: another instance uses what it needs: {error}"
             ) from error
 
-    async def _write(self, record: DeviceRecord, state: RecordState) -> None:
-        updated = msgspec.structs.replace(record, state=state, boot=self._records.boot)
+    async def _write(self, record: DeviceRecord, state: RecordState, mig_uuid: str | None = None) -> None:
+        updated = msgspec.structs.replace(
+            record,
+            state=state,
+            boot=self._records.boot,
+            mig_uuid=record.mig_uuid if mig_uuid is None else mig_uuid,
+        )
         await asyncio.to_thread(self._records.put, updated)
 
 
@@ -258,6 +276,16 @@ class _Observation:
     state: ObservedInstance
     instance: GpuInstance | None = None
     mig_device: MigDevice | None = None
+
+
+def _compare(record: DeviceRecord | None, seen: _Observation) -> ObservedInstance:
+    """Return the observed state, or FOREIGN if the MIG device is not the recorded one."""
+    return seen.state if _is_recorded(record, seen.mig_device) else ObservedInstance.FOREIGN
+
+
+def _is_recorded(record: DeviceRecord | None, device: MigDevice | None) -> bool:
+    """Return whether a MIG device can be the recorded one. Without a recorded UUID, any device can be."""
+    return record is None or device is None or record.mig_uuid in {"", device.uuid}
 
 
 def _observe(hardware: GpuHardware, record: DeviceRecord, instance: GpuInstance | None = None) -> _Observation:
@@ -308,7 +336,10 @@ def _destroy_on_card(hardware: GpuHardware, step: InstanceStep, record: DeviceRe
         return
     with suppress(InstanceNotFoundError):
         if step is InstanceStep.DESTROY_COMPUTE_INSTANCES:
-            for device in hardware.mig_devices(record.gpu, instance):
+            devices = hardware.mig_devices(record.gpu, instance)
+            if len(devices) == 1 and not _is_recorded(record, devices[0]):
+                return  # another program replaced it after the last observation; the next step observes this
+            for device in devices:
                 hardware.destroy_compute_instance(record.gpu, instance.id, device.compute_instance)
         else:
             hardware.destroy_gpu_instance(record.gpu, instance.id)

@@ -1,12 +1,20 @@
 """Record of a device that a claim has."""
 
 import enum
+from typing import Final
 
 import msgspec
 
 from dradriver_gpu_mig.card import ComputeMode, Placement
 
-__all__ = ["DeviceRecord", "ProfilePlacement", "RecordState"]
+__all__ = ["RECORD_VERSION", "DeviceRecord", "HeldRecord", "ProfilePlacement", "RecordState"]
+
+RECORD_VERSION: Final = 2
+"""Version of the records that this version of the driver writes.
+
+Version 1 had no field `version` and no MIG UUID. A record of a later version, or with a field that this version
+does not know, is held: only the version that wrote it knows what must be reverted.
+"""
 
 
 class RecordState(enum.Enum):
@@ -31,7 +39,27 @@ class ProfilePlacement(msgspec.Struct, frozen=True):
     placement: Placement
 
 
-class DeviceRecord(msgspec.Struct, frozen=True, kw_only=True, rename={"instance": "place"}):
+class HeldRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that a later version of the driver wrote. It is neither changed nor deleted.
+
+    Attributes:
+        device: name of the device.
+        claim: UID of the claim; "" if this version cannot read it.
+        reason: what this version does not know.
+    """
+
+    device: str
+    claim: str
+    reason: str
+
+
+class DeviceRecord(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"instance": "place", "mig_uuid": "uuid"},
+):
     """One device that a claim has, and the changes to revert when the claim releases it.
 
     Attributes:
@@ -44,6 +72,9 @@ class DeviceRecord(msgspec.Struct, frozen=True, kw_only=True, rename={"instance"
             reboot.
         compute_mode: the GPU's compute mode before the claim set another one; None: the claim does not set it.
         time_slice: whether the claim sets the time slice.
+        mig_uuid: UUID of the MIG device, as it was created; "" until it is complete. If another MIG device is
+            at the placement, it belongs to another program.
+        version: version of the record; 1 for records that do not have the field.
     """
 
     device: str
@@ -54,3 +85,5 @@ class DeviceRecord(msgspec.Struct, frozen=True, kw_only=True, rename={"instance"
     boot: str = ""
     compute_mode: ComputeMode | None = None
     time_slice: bool = False
+    mig_uuid: str = ""
+    version: int = 1

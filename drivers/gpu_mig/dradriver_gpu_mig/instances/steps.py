@@ -27,6 +27,7 @@ class ObservedInstance(enum.Enum):
     NOTHING = enum.auto()
     INCOMPLETE = enum.auto()  # a GPU instance without a compute instance
     COMPLETE = enum.auto()
+    FOREIGN = enum.auto()  # a complete instance with another MIG UUID than the recorded one
 
 
 class InstanceStep(enum.Enum):
@@ -40,6 +41,7 @@ class InstanceStep(enum.Enum):
     DESTROY_COMPUTE_INSTANCES = "destroy the compute instances"
     DESTROY_GPU_INSTANCE = "destroy the GPU instance"
     DELETE_RECORD = "delete the record"
+    FORGET = "delete the record of an instance that another program replaced"
     REJECT = "reject an instance of another program"
     DONE = "nothing"
 
@@ -50,16 +52,13 @@ RECORD_STEPS: Final = frozenset(
         InstanceStep.RECORD_READY,
         InstanceStep.RECORD_DESTROYING,
         InstanceStep.DELETE_RECORD,
+        InstanceStep.FORGET,
     }
 )
 """The steps that change only the record."""
 
 _PRESENT, _ABSENT = DesiredInstance.PRESENT, DesiredInstance.ABSENT
-_NOTHING, _INCOMPLETE, _COMPLETE = (
-    ObservedInstance.NOTHING,
-    ObservedInstance.INCOMPLETE,
-    ObservedInstance.COMPLETE,
-)
+_NOTHING, _INCOMPLETE, _COMPLETE, _FOREIGN = ObservedInstance
 
 STEPS: Final[Mapping[tuple[DesiredInstance, RecordState | None, ObservedInstance], InstanceStep]] = {
     (_PRESENT, None, _NOTHING): InstanceStep.RECORD_CREATING,
@@ -68,9 +67,10 @@ STEPS: Final[Mapping[tuple[DesiredInstance, RecordState | None, ObservedInstance
     (_PRESENT, RecordState.CREATING, _NOTHING): InstanceStep.CREATE_GPU_INSTANCE,
     (_PRESENT, RecordState.CREATING, _INCOMPLETE): InstanceStep.CREATE_COMPUTE_INSTANCE,
     (_PRESENT, RecordState.CREATING, _COMPLETE): InstanceStep.RECORD_READY,
-    # A reset of the GPU destroyed the instance and its contents, so the instance can be created again.
-    (_PRESENT, RecordState.READY, _NOTHING): InstanceStep.CREATE_GPU_INSTANCE,
-    (_PRESENT, RecordState.READY, _INCOMPLETE): InstanceStep.CREATE_COMPUTE_INSTANCE,
+    # A reset of the GPU destroyed the instance and its contents, so the instance can be created again. The
+    # record loses its MIG UUID first, because the new MIG device may have another one.
+    (_PRESENT, RecordState.READY, _NOTHING): InstanceStep.RECORD_CREATING,
+    (_PRESENT, RecordState.READY, _INCOMPLETE): InstanceStep.RECORD_CREATING,
     (_PRESENT, RecordState.READY, _COMPLETE): InstanceStep.DONE,
     # If the destruction has started, it is completed first, because part of the instance may already be
     # destroyed.
@@ -89,6 +89,10 @@ STEPS: Final[Mapping[tuple[DesiredInstance, RecordState | None, ObservedInstance
     (_ABSENT, RecordState.DESTROYING, _NOTHING): InstanceStep.DELETE_RECORD,
     (_ABSENT, RecordState.DESTROYING, _INCOMPLETE): InstanceStep.DESTROY_GPU_INSTANCE,
     (_ABSENT, RecordState.DESTROYING, _COMPLETE): InstanceStep.DESTROY_COMPUTE_INSTANCES,
+    # Our instance is gone, and the instance in its place is never changed.
+    (_PRESENT, None, _FOREIGN): InstanceStep.REJECT,
+    (_ABSENT, None, _FOREIGN): InstanceStep.DONE,
+    **{(desired, state, _FOREIGN): InstanceStep.FORGET for desired in DesiredInstance for state in RecordState},
 }
 
 

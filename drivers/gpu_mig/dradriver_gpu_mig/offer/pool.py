@@ -19,6 +19,7 @@ NVIDIA's own driver has the same name, so that classes, claims and selectors for
 """
 
 _FOREIGN: Final = dra.Taint(key=f"{DRIVER}/in-use", effect="NoSchedule", value="foreign")
+_HELD: Final = dra.Taint(key=f"{DRIVER}/in-use", effect="NoSchedule", value="later-version")
 _GPU_GROUP, _MIG_GROUP = "whole", "mig"
 
 Amounts = dict[str, int]
@@ -31,10 +32,12 @@ class PoolFacts:
     Attributes:
         taints: taints by device name.
         foreign: GPU instances that this driver did not create, by UUID of the GPU.
+        held: names of devices whose record a later version of the driver wrote.
     """
 
     taints: Mapping[str, Sequence[dra.Taint]] = field(default_factory=dict)
     foreign: Mapping[str, Collection[GpuInstance]] = field(default_factory=dict)
+    held: Collection[str] = ()
 
 
 def build_pool(offered: Mapping[str, Sequence[GpuOffer]], system: System, facts: PoolFacts) -> dra.Pool:
@@ -61,9 +64,16 @@ def build_pool(offered: Mapping[str, Sequence[GpuOffer]], system: System, facts:
         for offer in offers:
             consumed = _consumed_counters(offer, total)
             is_blocked = _exceeds_free(consumed, free) or (offer.kind is GpuDeviceKind.GPU and len(foreign) > 0)
-            taints = [*facts.taints.get(offer.name, ()), *([_FOREIGN] if is_blocked else ())]
+            taints = [*facts.taints.get(offer.name, ()), *_list_use_taints(offer, facts, is_blocked=is_blocked)]
             devices.append(_device(offer, system, consumed, taints, has_groups=len(kinds) > 1))
     return dra.Pool(devices=tuple(devices), counter_sets=tuple(counter_sets))
+
+
+def _list_use_taints(offer: GpuOffer, facts: PoolFacts, *, is_blocked: bool) -> list[dra.Taint]:
+    """Return the taint of a device in use. A device has at most one taint with a key and an effect."""
+    if offer.name in facts.held:
+        return [_HELD]
+    return [_FOREIGN] if is_blocked else []
 
 
 def select_non_overlapping(pool: dra.Pool, allocated: Collection[str], *, groups_only: bool) -> dra.Pool:

@@ -67,6 +67,8 @@ AFTER: dict[InstanceStep, Callable[[RecordState | None, ObservedInstance], Situa
     InstanceStep.DESTROY_COMPUTE_INSTANCES: lambda state, _: (state, ObservedInstance.INCOMPLETE),
     InstanceStep.DESTROY_GPU_INSTANCE: lambda state, _: (state, ObservedInstance.NOTHING),
     InstanceStep.DELETE_RECORD: lambda _, found: (None, found),
+    # Without the record, nothing tells a foreign instance from another complete one.
+    InstanceStep.FORGET: lambda _, found: (None, ObservedInstance.COMPLETE),
 }
 
 
