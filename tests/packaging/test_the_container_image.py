@@ -1,6 +1,7 @@
 """The Containerfile, compared with the tree that it copies from, and with the wheels that it installs."""
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +9,8 @@ from typing import Any, Final
 import yaml
 
 from dradriver.version import VERSION
+from dradriver_gpu_mig.host.hook import PROGRAM, SHIPPED
+from tests.e2e.bed import programs
 
 ROOT: Final = Path(__file__).parents[2]
 CONTAINERFILE: Final = (ROOT / "packaging" / "Containerfile").read_text()
@@ -41,7 +44,12 @@ def test_the_wheels_need_nothing_else_of_the_tree() -> None:
     sdk = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packages = sdk["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     needed = {*packages, "pyproject.toml", sdk["project"]["readme"], *sdk["project"]["license-files"]}
-    files = {"requirements/build.txt", "requirements/image.txt", "packaging/remove_programs.py"}
+    files = {
+        "requirements/build.txt",
+        "requirements/image.txt",
+        "packaging/remove_programs.py",
+        "packaging/nvidia-ctk",
+    }
     assert needed | files | {"drivers", "examples/loop"} == set(copied())
 
 
@@ -57,6 +65,16 @@ def test_each_package_that_it_installs_has_a_hash() -> None:
     (wheels,) = (line for line in LINES if "pip wheel" in line)
     assert line.count("--requirement ") == line.count("--require-hashes ") == 2
     assert wheels.count("--no-deps --no-index") == 2
+
+
+def test_nvidias_hook_is_built_as_the_tests_build_it_and_put_where_the_driver_finds_it() -> None:
+    """A static program that go.sum pins: it runs on nodes with any C library."""
+    source = programs.PROGRAMS["nvidia-cdi-hook"]
+    (line,) = (line for line in LINES if "go build" in line)
+    assert f"-tags {source.tags} -ldflags '{source.ldflags}'" in line
+    assert line.endswith(f" -o /{PROGRAM} {source.package}")
+    assert programs.source_folder(source.module) == ROOT / "packaging/nvidia-ctk"
+    assert f"COPY --from=hook /{PROGRAM} /opt/dradriver/{SHIPPED.relative_to(sys.prefix)}" in LINES
 
 
 def test_it_does_not_run_as_root_and_needs_no_shell() -> None:

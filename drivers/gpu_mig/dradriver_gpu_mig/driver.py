@@ -100,7 +100,7 @@ class GpuDriver(dra.Driver):
         Returns:
             The container edits and metadata of each device.
         """
-        return await ClaimPreparer(await self._get_node(), self._containers).prepare(claim)
+        return await (await self._get_preparer()).prepare(claim)
 
     async def unprepare(self, claim: dra.Claim) -> None:
         """Revert everything that `prepare` did for the claim.
@@ -108,7 +108,7 @@ class GpuDriver(dra.Driver):
         Args:
             claim: the claim, which no pod on this node uses any more.
         """
-        await ClaimPreparer(await self._get_node(), self._containers).unprepare(claim)
+        await (await self._get_preparer()).unprepare(claim)
 
     async def prepared_claims(self) -> Collection[str]:
         """Return the UIDs of claims for which an instance was created or a setting changed."""
@@ -152,6 +152,9 @@ class GpuDriver(dra.Driver):
             except GpuError:
                 await asyncio.sleep(_REPORT_SECONDS)
 
+    async def _get_preparer(self) -> ClaimPreparer:
+        return ClaimPreparer(await self._get_node(), self._containers, self.warn)
+
     async def _get_node(self) -> GpuNode:
         """Return the node. The first caller opens it; if the opening fails, the next caller tries again."""
         async with self._opening_lock:
@@ -169,7 +172,7 @@ class GpuDriver(dra.Driver):
             # the node's files.
             from dradriver_gpu_mig.factory import make_real_gpus  # noqa: PLC0415
 
-            hardware, self._containers = make_real_gpus(settings.host)
+            hardware, self._containers = await asyncio.to_thread(make_real_gpus, settings.host, self.data_dir)
             return await self._start_node(hardware, settings, boot)
         except LibraryNotFoundError:
             if self.simulate == "never":

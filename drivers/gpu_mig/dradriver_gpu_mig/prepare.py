@@ -8,7 +8,7 @@ has the same result as doing so once.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -26,7 +26,7 @@ from dradriver_gpu_mig.card import (
     NotSupportedError,
 )
 from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig
-from dradriver_gpu_mig.containers import Containers
+from dradriver_gpu_mig.containers import Containers, OfferedEdits
 from dradriver_gpu_mig.instances import DeviceRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.node import GpuNode
 from dradriver_gpu_mig.offer import GpuDeviceKind, GpuOffer
@@ -51,11 +51,13 @@ class ClaimPreparer:
     Args:
         node: the cards and the records.
         containers: source of the container edits.
+        warn: writes an Event of a claim about something that the node does not offer.
     """
 
-    def __init__(self, node: GpuNode, containers: Containers) -> None:
+    def __init__(self, node: GpuNode, containers: Containers, warn: Callable[[dra.Claim, str], None]) -> None:
         self._node = node
         self._containers = containers
+        self._warn = warn
 
     async def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
         """Prepare every device of the claim.
@@ -86,7 +88,7 @@ class ClaimPreparer:
     async def _prepare(self, claim: dra.Claim, device: dra.AllocatedDevice) -> dra.PreparedDevice:
         offer = await self._node.find(device.name)
         if device.admin_access:
-            return await self._prepare_admin_access(offer)
+            return await self._prepare_admin_access(claim, offer)
         if offer is None:
             raise dra.DraError(
                 f"device {device.name} no longer exists, or the node does not offer it in its present mode"
@@ -104,9 +106,9 @@ class ClaimPreparer:
         else:
             mig = offer.mig
             await self._apply_settings(record, config)
-        return await self._make_result(offer, mig, mps)
+        return await self._make_result(claim, offer, mig, mps)
 
-    async def _prepare_admin_access(self, offer: GpuOffer | None) -> dra.PreparedDevice:
+    async def _prepare_admin_access(self, claim: dra.Claim, offer: GpuOffer | None) -> dra.PreparedDevice:
         """Return the existing device for admin access. No instance is created."""
         if offer is None:
             return dra.PreparedDevice()
@@ -115,21 +117,26 @@ class ClaimPreparer:
         mig = offer.mig or (instance.full_mig_device if instance else None)
         if mig is None and offer.kind is not GpuDeviceKind.GPU:
             return dra.PreparedDevice()
-        return await self._make_result(offer, mig, dra.ContainerEdits())
+        return await self._make_result(claim, offer, mig, dra.ContainerEdits())
 
     async def _make_result(
-        self, offer: GpuOffer, mig: MigDevice | None, mps: dra.ContainerEdits
+        self, claim: dra.Claim, offer: GpuOffer, mig: MigDevice | None, mps: dra.ContainerEdits
     ) -> dra.PreparedDevice:
         gpu, system = offer.card.gpu, await self._node.cards.call(lambda hardware: hardware.system())
 
-        def edits() -> dra.ContainerEdits:
-            own = self._containers.mig(gpu, mig) if mig else self._containers.gpu(gpu)
-            return self._containers.common(system) | own | mps
+        profile = "" if offer.profile is None else offer.profile.name
+
+        def offered() -> OfferedEdits:
+            own = self._containers.mig(gpu, mig, profile) if mig else self._containers.gpu(gpu)
+            return self._containers.common(system) | own
 
         metadata = {"uuid": mig.uuid, "parentUUID": gpu.uuid} if mig else {"uuid": gpu.uuid}
-        if offer.profile is not None:
-            metadata["profile"] = offer.profile.name
-        return dra.PreparedDevice(await asyncio.to_thread(edits), metadata=metadata, data=metadata)
+        if profile:
+            metadata["profile"] = profile
+        found = await asyncio.to_thread(offered)
+        for missing in found.missing:
+            self._warn(claim, missing)
+        return dra.PreparedDevice(found.edits | mps, metadata=metadata, data=metadata)
 
     # --- MIG mode -------------------------------------------------------------------------------
 

@@ -71,14 +71,14 @@ class HostSettings(_Strict, frozen=True):
     """Paths of the node's files. The defaults are for a driver that is installed on the node itself.
 
     Attributes:
-        root: root of the node, as this process sees it. The driver searches for the MPS control daemon below
-            this folder.
+        root: root of the node, as this process sees it. The driver searches for the MPS control daemon, the
+            container toolkit and `ldconfig` below this folder.
         driver_root: folder below which NVIDIA's driver is installed, as this process sees it.
         driver_root_on_host: the same folder, as the container runtime sees it.
         dev, proc, sysfs: the node's folders /dev, /proc and /sys, as this process sees them.
         cdi: folders of CDI specs, as this process sees them. The container toolkit's own spec may be there.
-        hook: `nvidia-cdi-hook`, as the container runtime sees it; None: the hook below `driver_root`, if it is
-            installed there.
+        hook: `nvidia-cdi-hook`, as the container runtime sees it; None: the hook that the driver ships, else
+            one that is installed below `driver_root` or on the node.
         library: libnvidia-ml.so.1; None: the library below `driver_root`, or the library that the dynamic
             linker finds.
     """

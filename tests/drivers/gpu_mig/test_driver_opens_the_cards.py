@@ -14,6 +14,7 @@ from dradriver_gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, V
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.card.simulator import SimulatedGpus
 from dradriver_gpu_mig.factory import make_real_gpus
+from dradriver_gpu_mig.host.hook import SHIPPED_COMMANDS, HookProgram, install_hook
 from dradriver_gpu_mig.settings import HostSettings
 from tests.drivers.gpu_mig.shim.controls import environment
 from tests.drivers.gpu_mig.shim.node import NodeFiles
@@ -107,9 +108,28 @@ def test_library_and_hook_are_found_below_the_drivers_root(tmp_path: Path) -> No
     for file in (library, hook):
         file.write_bytes(b"")
         file.chmod(0o755)
-    cards, containers = make_real_gpus(HostSettings(driver_root=str(node.root), driver_root_on_host="/driver"))
+    settings = HostSettings(driver_root=str(node.root), driver_root_on_host="/driver")
+    cards, containers = make_real_gpus(settings, tmp_path)
     assert cards._library == library
-    assert containers._host.hook == Path("/driver/usr/bin/nvidia-cdi-hook")
+    assert containers._hook == HookProgram(Path("/driver/usr/bin/nvidia-cdi-hook"))
+
+
+def test_the_shipped_hook_is_preferred_to_that_of_the_node_and_a_setting_to_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = NodeFiles(tmp_path / "node")
+    folder = tmp_path / "plugin"
+    folder.mkdir()
+    for file in (node.root / "usr/bin/nvidia-cdi-hook", tmp_path / "shipped"):
+        file.write_text("#!/bin/sh\n")
+        file.chmod(0o755)
+    monkeypatch.setattr(install_hook, "__defaults__", (tmp_path / "shipped",))
+    settings = HostSettings(driver_root=str(node.root))
+    assert make_real_gpus(settings, folder)[1]._hook == HookProgram(
+        folder / "nvidia-cdi-hook", SHIPPED_COMMANDS
+    )
+    settings = HostSettings(driver_root=str(node.root), hook="/opt/hook")
+    assert make_real_gpus(settings, folder)[1]._hook == HookProgram(Path("/opt/hook"))
 
 
 async def test_through_nvml_the_same_is_offered_as_by_the_simulator(

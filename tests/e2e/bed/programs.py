@@ -14,12 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_SOURCES: Final = Path(__file__).with_name("go")
+_SOURCES: Final = (Path(__file__).with_name("go"), Path(__file__).parents[3] / "packaging")
+"""Folders of Go modules: those of the tests, and those whose programs are in our image."""
+
+
+def source_folder(module: str) -> Path:
+    """Return the folder of a Go module that pins a program."""
+    return next(folder / module for folder in _SOURCES if (folder / module).is_dir())
 
 
 def version(module: str) -> str:
-    """Return the version of the first requirement in the go.mod of a folder of `go/`."""
-    found = re.search(r"^require \S+ v(\S+)$", (_SOURCES / module / "go.mod").read_text(), re.MULTILINE)
+    """Return the version of the first requirement in the go.mod of a module."""
+    text = (source_folder(module) / "go.mod").read_text()
+    found = re.search(r"^require \S+ v(\S+)$", text, re.MULTILINE)
     assert found is not None, module
     return found[1]
 
@@ -40,7 +47,7 @@ class Source:
     """The source of a program.
 
     Attributes:
-        module: the folder of `go/` whose go.mod pins it.
+        module: the folder of `go/` or `packaging/` whose go.mod pins it.
         package: its main package.
         ldflags: flags of the linker.
         cgo: whether it is written in C too, so that a C compiler is needed.
@@ -70,6 +77,13 @@ PROGRAMS: Final[Mapping[str, Source]] = {
     "promtool": Source("prometheus", "github.com/prometheus/prometheus/cmd/promtool", tags="remove_all_sd"),
     "actionlint": Source("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),
     "nvidia-ctk": Source("nvidia-ctk", "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk", cgo=True),
+    "nvidia-cdi-hook": Source(
+        "nvidia-ctk",
+        "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-cdi-hook",
+        '-s -w -linkmode external -extldflags "-static"',
+        cgo=True,
+        tags="netgo,osusergo",
+    ),
 }
 """What can be built: one row a program."""
 
@@ -131,5 +145,5 @@ def _build(name: str, folder: Path) -> Path:
     options = ("-trimpath", "-tags", source.tags, "-ldflags", source.ldflags)
     command = (GO, "build", *options, "-o", str(unfinished), source.package)
     environment = {**os.environ, "CGO_ENABLED": str(int(source.cgo))}
-    subprocess.run(command, cwd=_SOURCES / source.module, env=environment, check=True)
+    subprocess.run(command, cwd=source_folder(source.module), env=environment, check=True)
     return unfinished.replace(folder / name)

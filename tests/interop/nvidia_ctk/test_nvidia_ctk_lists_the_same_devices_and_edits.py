@@ -3,7 +3,6 @@
 import os
 import subprocess
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import dradriver as dra
 from dradriver_gpu_mig.card import Gpu, MigDevice, Placement, System
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.container import GpuContainers
+from dradriver_gpu_mig.host.hook import SHIPPED_COMMANDS, HookProgram
 from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION, build_shim
 from tests.drivers.gpu_mig.shim.controls import ShimControls, environment
@@ -30,8 +30,12 @@ pytestmark = [
 ]
 
 HOOK = Path("/usr/bin/nvidia-cdi-hook")
-# nvidia-ctk reads the minors of instances from /proc, regardless of its root options.
-IN_ITS_OWN_PROC = 'mount -t tmpfs none /proc/driver && cp -r "$0/proc/driver/." /proc/driver/ && exec "$@"'
+# nvidia-ctk reads /proc (minors of instances) and /sys (nodes of graphics) regardless of its options.
+IN_ITS_OWN_FOLDERS = """
+mount -t tmpfs none /proc/driver && cp -r "$0/proc/driver/." /proc/driver/ && mount --bind "$0/sys" /sys || exit
+exec "$@"
+"""
+SYSTEM = System(DRIVER_VERSION, "13.0")
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
     """Return a node with three GPUs: with two MIG devices, with an incomplete instance, and undivided."""
     node = NodeFiles(tmp_path_factory.mktemp("node"), gpus=3)
     node.add_device_nodes()
+    node.add_graphics()
+    node.add_drm()
     node.add_libraries()
     build_shim(node.root / "usr/lib/x86_64-linux-gnu")
     return node
@@ -72,7 +78,7 @@ def theirs(node: NodeFiles, hardware: NvmlGpus) -> dict[str, Any]:
     command += [str(word) for pair in roots.items() for word in pair]
     command += ["--device-name-strategy", "uuid", "--no-all-device"]
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", IN_ITS_OWN_PROC, str(node.root), *command],
+        ["unshare", "--mount", "sh", "-c", IN_ITS_OWN_FOLDERS, str(node.root), *command],
         env={**os.environ, "LD_LIBRARY_PATH": str(node.root / "usr/lib/x86_64-linux-gnu")},
         capture_output=True,
         check=False,
@@ -85,7 +91,7 @@ def theirs(node: NodeFiles, hardware: NvmlGpus) -> dict[str, Any]:
 
 @pytest.fixture
 def ours(node: NodeFiles) -> GpuContainers:
-    return GpuContainers(replace(node.host, hook=HOOK))
+    return GpuContainers(node.host, HookProgram(HOOK, SHIPPED_COMMANDS))
 
 
 def allocatable(hardware: NvmlGpus) -> dict[str, tuple[Gpu, MigDevice | None]]:
@@ -99,12 +105,41 @@ def allocatable(hardware: NvmlGpus) -> dict[str, tuple[Gpu, MigDevice | None]]:
     return found
 
 
+DIFFERENCES = (
+    "permissions of device nodes",
+    "hook `apply-cuda-memory-limits`",
+    "links of EGL platform libraries",
+    "paths of links in `/dev/dri/by-path`",
+    "folder `/tmp/nvidia-mps`",
+)
+"""All that our edits have otherwise than those of nvidia-ctk; docs/drivers/gpu-mig.md has the reasons."""
+
+
 def their_nodes(edits: dict[str, Any]) -> set[tuple[str, int, int, int]]:
+    assert {node["permissions"] for node in edits["deviceNodes"]} == {"rwm"}  # DIFFERENCES
     return {(n["path"], n.get("major", 0), n.get("minor", 0), n["fileMode"]) for n in edits["deviceNodes"]}
 
 
 def our_nodes(edits: dra.ContainerEdits) -> set[tuple[str, int | None, int | None, int | None]]:
+    assert {node.permissions for node in edits.device_nodes} == {"rw"}
     return {(node.path, node.major, node.minor, node.file_mode) for node in edits.device_nodes}
+
+
+def their_hooks(edits: dict[str, Any]) -> list[tuple[Any, ...]]:
+    hooks = edits.get("hooks", [])
+    return [(each["hookName"], each["path"], tuple(each["args"]), tuple(each["env"])) for each in hooks]
+
+
+def our_hooks(edits: dra.ContainerEdits) -> list[tuple[Any, ...]]:
+    return [(each.hook_name, each.path, each.args, each.env) for each in edits.hooks]
+
+
+def split_links(hooks: list[tuple[Any, ...]]) -> tuple[set[str], list[tuple[Any, ...]]]:
+    """Return all links that the hooks create, and the other hooks."""
+    makers = [hook for hook in hooks if hook[2][1] == "create-symlinks"]
+    assert all(set(hook[2][2::2]) == {"--link"} for hook in makers)
+    links = {link for hook in makers for link in hook[2][3::2]}
+    return links, [hook for hook in hooks if hook not in makers]
 
 
 def test_the_devices_are_the_same(theirs: dict[str, Any], hardware: NvmlGpus) -> None:
@@ -114,29 +149,53 @@ def test_the_devices_are_the_same(theirs: dict[str, Any], hardware: NvmlGpus) ->
     assert {device["name"] for device in theirs["devices"]} == set(devices)
 
 
+def of_device(ours: GpuContainers, gpu: Gpu, device: MigDevice | None) -> dra.ContainerEdits:
+    return (ours.gpu(gpu) if device is None else ours.mig(gpu, device, "1g.5gb")).edits
+
+
 def test_each_device_has_the_same_nodes(
     theirs: dict[str, Any], ours: GpuContainers, hardware: NvmlGpus
 ) -> None:
     edits = {device["name"]: their_nodes(device["containerEdits"]) for device in theirs["devices"]}
     assert edits == {
-        uuid: our_nodes(ours.gpu(gpu) if device is None else ours.mig(gpu, device))
-        for uuid, (gpu, device) in allocatable(hardware).items()
+        uuid: our_nodes(of_device(ours, gpu, device)) for uuid, (gpu, device) in allocatable(hardware).items()
     }
 
 
-def test_every_container_gets_the_same_nodes_and_files(theirs: dict[str, Any], ours: GpuContainers) -> None:
-    edits = ours.common(System(DRIVER_VERSION, "13.0"))
+def test_each_device_has_the_same_links(
+    theirs: dict[str, Any], ours: GpuContainers, hardware: NvmlGpus, node: NodeFiles
+) -> None:
+    devices = allocatable(hardware)
+    for device in theirs["devices"]:
+        links, others = split_links(their_hooks(device["containerEdits"]))
+        gpu, mig = devices[device["name"]]
+        assert {hook[2][1] for hook in others} <= {"apply-cuda-memory-limits"}  # DIFFERENCES
+        assert split_links(our_hooks(of_device(ours, gpu, mig))) == (
+            {link.replace(str(node.root), "") for link in links},  # DIFFERENCES
+            [],
+        )
+        assert bool(links) is (mig is None)
+
+
+def test_every_container_gets_the_same_nodes_files_and_variables(
+    theirs: dict[str, Any], ours: GpuContainers
+) -> None:
+    edits = ours.common(SYSTEM).edits
     assert our_nodes(edits) == their_nodes(theirs["containerEdits"])
     assert {(m.host_path, m.container_path, frozenset(m.options)) for m in edits.mounts} == {
         (m["hostPath"], m["containerPath"], frozenset(m["options"])) for m in theirs["containerEdits"]["mounts"]
     }
-    assert set(edits.env) <= set(theirs["containerEdits"]["env"])
+    assert set(edits.env) == set(theirs["containerEdits"]["env"])
 
 
-def test_the_hooks_that_every_toolkit_has_are_the_same(theirs: dict[str, Any], ours: GpuContainers) -> None:
-    call_or_default = {"create-symlinks", "update-ldcache"}
-    hooks = [(h["hookName"], h["path"], tuple(h["args"])) for h in theirs["containerEdits"]["hooks"]]
-    edits = ours.common(System(DRIVER_VERSION, "13.0"))
-    assert [(h.hook_name, h.path, h.args) for h in edits.hooks] == [
-        h for h in hooks if h[2][1] in call_or_default
-    ]
+def test_every_container_gets_the_same_hooks(theirs: dict[str, Any], ours: GpuContainers) -> None:
+    links, others = split_links(their_hooks(theirs["containerEdits"]))
+    our_links, our_others = split_links(our_hooks(ours.common(SYSTEM).edits))
+    assert our_others == others
+    assert links <= our_links
+    assert {link for link in our_links - links if "libnvidia-egl-" not in link} == set()  # DIFFERENCES
+
+
+def test_each_difference_is_in_the_documentation() -> None:
+    page = " ".join((Path(__file__).parents[3] / "docs/drivers/gpu-mig.md").read_text().split())
+    assert [name for name in DIFFERENCES if f"| {name} |" not in page] == []

@@ -8,7 +8,9 @@ device nodes need not exist on the host.
 - `base_spec`: common edits from the CDI spec of NVIDIA's container toolkit.
 - `device_nodes`: device nodes of GPUs and MIG devices, and control nodes.
 - `device_numbers`: major and minor numbers from procfs.
-- `files`: mounts of libraries, programs, firmware and sockets; hooks of NVIDIA's container toolkit.
+- `libraries`: libraries of the driver, and the links by which programs load them.
+- `files`: mounts of programs, firmware, sockets and configuration files.
+- `hooks`: hooks that make the mounted files usable.
 """
 
 from dradriver_gpu_mig.container.edits import GpuContainers

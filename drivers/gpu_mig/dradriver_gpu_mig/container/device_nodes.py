@@ -2,7 +2,8 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from dradriver_gpu_mig.container.device_numbers import (
 )
 from dradriver_gpu_mig.host.paths import HostPaths
 
-__all__ = ["make_control_nodes", "make_gpu_nodes", "make_mig_nodes"]
+__all__ = ["find_drm_links", "make_control_nodes", "make_drm_nodes", "make_gpu_node", "make_mig_nodes"]
 
 _CONTROL: Final = 255
 _MODESET: Final = 254
@@ -43,14 +44,17 @@ def make_control_nodes(host: HostPaths) -> list[dra.DeviceNode]:
     return nodes
 
 
-def make_gpu_nodes(host: HostPaths, gpu: Gpu) -> list[dra.DeviceNode]:
-    """Return the device nodes of a whole GPU. Blocking.
+def make_gpu_node(host: HostPaths, gpu: Gpu) -> dra.DeviceNode:
+    """Return the device node of a GPU. Blocking.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
         NotSupportedError: the driver does not report the GPU's minor number.
     """
-    return [_make_gpu_node(host, gpu), *_drm_nodes(host, gpu.pci_address)]
+    minor = _require_minor(gpu)
+    return _make_node(
+        host, f"/dev/nvidia{minor}", _make_numbers(host, find_gpu_major(read_majors(host.proc)), minor)
+    )
 
 
 def make_mig_nodes(host: HostPaths, gpu: Gpu, device: MigDevice) -> list[dra.DeviceNode]:
@@ -64,33 +68,43 @@ def make_mig_nodes(host: HostPaths, gpu: Gpu, device: MigDevice) -> list[dra.Dev
         InstanceNotFoundError: the instances no longer exist.
         NotSupportedError: the driver does not report the GPU's minor number.
     """
-    nodes, majors, minor = [_make_gpu_node(host, gpu)], read_majors(host.proc), _require_minor(gpu)
+    nodes, majors, minor = [make_gpu_node(host, gpu)], read_majors(host.proc), _require_minor(gpu)
     for compute in (None, device.compute_instance):
         numbers = find_capability_node(host.proc, majors, minor, device.gpu_instance, compute)
         nodes.append(_make_node(host, f"/dev/nvidia-caps/nvidia-cap{numbers.minor}", numbers))
     return nodes
 
 
+def make_drm_nodes(host: HostPaths, gpu: Gpu) -> list[dra.DeviceNode]:
+    """Return the nodes of a GPU in /dev/dri that exist on the node. Graphics programs need them. Blocking."""
+    folder = host.sysfs / "bus/pci/devices" / gpu.pci_address / "drm"
+    names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    found = {f"/dev/dri/{name}": _read_host_node(host.dev / "dri" / name) for name in names}
+    return [_make_node(host, path, numbers) for path, numbers in found.items() if numbers is not None]
+
+
+def find_drm_links(host: HostPaths, gpu: Gpu, nodes: Iterable[dra.DeviceNode]) -> list[tuple[str, str]]:
+    """Return the links of a GPU in /dev/dri/by-path, each as its path and its target. Blocking.
+
+    Args:
+        host: paths of the node.
+        gpu: the GPU.
+        nodes: result of `make_drm_nodes`. A link to another node is omitted.
+    """
+    names, links = {Path(node.path).name for node in nodes}, []
+    for kind in ("card", "render"):
+        path = f"dri/by-path/pci-{gpu.pci_address}-{kind}"
+        with suppress(OSError):
+            target = (host.dev / path).readlink()
+            if target.name in names:
+                links.append((f"/dev/{path}", str(target)))
+    return links
+
+
 def _require_minor(gpu: Gpu) -> int:
     if gpu.minor is None:
         raise NotSupportedError(f"{gpu.uuid}: the driver does not report its minor number")
     return gpu.minor
-
-
-def _make_gpu_node(host: HostPaths, gpu: Gpu) -> dra.DeviceNode:
-    minor = _require_minor(gpu)
-    return _make_node(
-        host, f"/dev/nvidia{minor}", _make_numbers(host, find_gpu_major(read_majors(host.proc)), minor)
-    )
-
-
-def _drm_nodes(host: HostPaths, pci_address: str) -> Iterator[dra.DeviceNode]:
-    folder = host.sysfs / "bus/pci/devices" / pci_address / "drm"
-    names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
-    for name in names:
-        on_host = _read_host_node(host.dev / "dri" / name)
-        if on_host is not None:
-            yield _make_node(host, f"/dev/dri/{name}", on_host)
 
 
 def _make_numbers(host: HostPaths, major: int, minor: int) -> DeviceNumbers:

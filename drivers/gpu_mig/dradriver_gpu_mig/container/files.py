@@ -1,20 +1,15 @@
-"""Files of the driver for containers, and hooks of NVIDIA's container toolkit for its libraries."""
+"""Programs, firmware, sockets and configuration files of the driver for containers."""
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from dradriver_gpu_mig.host.ldcache import find_libraries
-from dradriver_gpu_mig.host.paths import HostPaths, find_program, resolve
+from dradriver_gpu_mig.host.paths import HostPaths, find_program
 
-__all__ = [
-    "find_driver_libraries",
-    "find_library_links",
-    "make_library_hooks",
-    "make_mount",
-    "make_other_mounts",
-]
+__all__ = ["make_mount", "make_other_mounts"]
 
 _FILE: Final = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
 _SOCKET: Final = ["nosuid", "nodev", "rbind", "rprivate", "noexec"]
@@ -26,43 +21,47 @@ _PROGRAMS: Final = (
     "nvidia-cuda-mps-server",
     "nvidia-imex",
     "nvidia-imex-ctl",
+    "nvidia-xconfig",
 )
 _SOCKETS: Final = ("nvidia-persistenced/socket", "nvidia-fabricmanager/socket")
 _FIRMWARE: Final = ("gsp*.bin", "ucodes*.bin")
 
+_CONFIGURATION_FOLDERS: Final = ("etc", "usr/local/share", "usr/share")
+_CONFIGURATIONS: Final = {
+    "glvnd/egl_vendor.d/10_nvidia.json": "/usr/share",
+    "egl/egl_external_platform.d/15_nvidia_gbm.json": "/usr/share",
+    "egl/egl_external_platform.d/10_nvidia_wayland.json": "/usr/share",
+    "egl/egl_external_platform.d/09_nvidia_wayland2.json": "/usr/share",
+    "egl/egl_external_platform.d/20_nvidia_xcb.json": "/usr/share",
+    "egl/egl_external_platform.d/20_nvidia_xlib.json": "/usr/share",
+    "nvidia/nvoptix.bin": "/usr/share",
+    "X11/xorg.conf.d/10-nvidia.conf": "/usr/share",
+    "X11/xorg.conf.d/nvidia-drm-outputclass.conf": "/usr/share",
+    "OpenCL/vendors/nvidia.icd": "/etc",
+    "vulkan/icd.d/nvidia_icd.json": "/etc",
+    "vulkan/icd.d/nvidia_layers.json": "/etc",
+    "vulkan/implicit_layer.d/nvidia_layers.json": "/etc",
+    f"vulkan/icd.d/nvidia_icd.{os.uname().machine}.json": "/etc",
+}
+"""File by which EGL, OptiX, X, OpenCL or Vulkan finds the driver -> folder that has it in the container.
 
-def find_driver_libraries(host: HostPaths, version: str) -> list[Path]:
-    """Return the driver's libraries, as this process sees them: all files whose names end in the version.
-
-    Blocking.
-    """
-    libraries = find_libraries(host.driver_root, f"lib*.so.{version}")
-    vdpau_folders = {library.parent / "vdpau" for library in libraries}
-    return libraries + sorted(path for folder in vdpau_folders for path in folder.glob(f"*.so.{version}"))
-
-
-def find_library_links(host: HostPaths, libraries: list[Path]) -> Iterator[tuple[Path, Path]]:
-    """Yield each link by which programs load a library, such as `libcuda.so.1`, and the library. Blocking."""
-    known = set(libraries)
-    for folder in dict.fromkeys(library.parent for library in libraries):
-        for path in sorted(path for path in folder.iterdir() if ".so" in path.name and path.is_symlink()):
-            if (library := resolve(host.driver_root, path)) in known:
-                yield path, library
+Source: `internal/discover/graphics.go` of NVIDIA's container toolkit 1.20."""
 
 
 def make_other_mounts(host: HostPaths, version: str) -> Iterator[dra.Mount]:
-    """Yield mounts of the programs, firmware files and sockets that exist. Blocking."""
+    """Yield mounts of the programs, firmware files, sockets and configuration files that exist. Blocking."""
     for name in _PROGRAMS:
         if (program := find_program(host.driver_root, name)) is not None:
             yield make_mount(host, program)
-    firmware = host.driver_root / "lib/firmware/nvidia" / version
-    for pattern in _FIRMWARE:
-        for path in sorted(firmware.glob(pattern)):
-            yield make_mount(host, path)
+    for folder in _list_firmware_folders(host):
+        for pattern in _FIRMWARE:
+            for path in sorted((folder / "nvidia" / version).glob(pattern)):
+                yield make_mount(host, path)
     for name in _SOCKETS:
         folders = (host.driver_root / folder / name for folder in ("run", "var/run"))
         if (socket := next((path for path in folders if path.is_socket()), None)) is not None:
             yield make_mount(host, socket, options=_SOCKET)
+    yield from _make_configuration_mounts(host)
 
 
 def make_mount(
@@ -77,39 +76,30 @@ def make_mount(
         options: mount options.
     """
     container_file = (container_path or path).relative_to(host.driver_root)
-    on_host = host.driver_root_on_host / path.relative_to(host.driver_root)
-    return dra.Mount(str(on_host), f"/{container_file}", options)
+    return dra.Mount(_to_host_path(host, path), f"/{container_file}", options)
 
 
-_EXTRA_LINKS: Final = {"libcuda.so.": "libcuda.so", "libnvidia-opticalflow.so.": "libnvidia-opticalflow.so"}
-"""Links such as `libcuda.so` that belong to the development files. Some programs load them by mistake."""
+def _list_firmware_folders(host: HostPaths) -> list[Path]:
+    """Return the folders in which the kernel searches for firmware. Source: the kernel's `fw_path`."""
+    release = os.uname().release
+    names = [
+        f"lib/firmware/updates/{release}",
+        "lib/firmware/updates",
+        f"lib/firmware/{release}",
+        "lib/firmware",
+    ]
+    with suppress(OSError):
+        text = (host.sysfs / "module/firmware_class/parameters/path").read_text().strip()
+        names[:0] = [text.lstrip("/")] if text else []
+    return list(dict.fromkeys(host.driver_root / name for name in names))
 
 
-def make_library_hooks(host: HostPaths, hook: Path, libraries: list[Path]) -> Iterator[dra.Hook]:
-    """Yield the hooks that make mounted libraries known to the container's dynamic linker. Blocking.
-
-    An unknown hook prevents the container from starting, so this function uses only hooks that every version of
-    the toolkit has. The other hooks are in the toolkit's own CDI spec.
-    """
-    if not libraries:
-        return
-    links = sorted(
-        {f"{target}::/{path.relative_to(host.driver_root)}" for path, target in _list_links(host, libraries)}
-    )
-    folders = list(dict.fromkeys(f"/{library.parent.relative_to(host.driver_root)}" for library in libraries))
-    yield _make_hook(hook, "create-symlinks", "--link", links)
-    yield _make_hook(hook, "update-ldcache", "--folder", folders)
+def _make_configuration_mounts(host: HostPaths) -> Iterator[dra.Mount]:
+    for name, container_folder in _CONFIGURATIONS.items():
+        paths = (host.driver_root / folder / name for folder in _CONFIGURATION_FOLDERS)
+        if (path := next((path for path in paths if path.is_file()), None)) is not None:
+            yield dra.Mount(_to_host_path(host, path), f"{container_folder}/{name}", _FILE)
 
 
-def _list_links(host: HostPaths, libraries: list[Path]) -> Iterator[tuple[Path, str]]:
-    for path, _ in find_library_links(host, libraries):
-        yield path, path.readlink().name
-    for library in libraries:
-        for prefix, name in _EXTRA_LINKS.items():
-            if library.name.startswith(prefix):
-                yield library.parent / name, f"{name}.1"
-
-
-def _make_hook(hook: Path, name: str, option: str, values: Iterable[str]) -> dra.Hook:
-    arguments = [hook.name, name, *(part for value in values for part in (option, value))]
-    return dra.Hook("createContainer", str(hook), arguments)
+def _to_host_path(host: HostPaths, path: Path) -> str:
+    return str(host.driver_root_on_host / path.relative_to(host.driver_root))

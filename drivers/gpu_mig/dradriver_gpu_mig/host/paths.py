@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HostPaths", "find_program", "resolve"]
+__all__ = ["PROGRAM_FOLDERS", "HostPaths", "find_program", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class HostPaths:
         driver_root_on_host: the same folder, as the container runtime sees it: `/`, or `/run/nvidia/driver`.
         dev, proc, sysfs: the host's folders /dev, /proc and /sys, as this process sees them.
         cdi: folders of CDI specs, as this process sees them. The first folder with a usable spec is used.
-        hook: `nvidia-cdi-hook`, as the container runtime sees it; None if the toolkit is not installed.
+        root: root of the node, as this process sees it.
     """
 
     driver_root: Path = Path("/")
@@ -26,10 +26,10 @@ class HostPaths:
     proc: Path = Path("/proc")
     sysfs: Path = Path("/sys")
     cdi: tuple[Path, ...] = (Path("/var/run/cdi"), Path("/etc/cdi"))
-    hook: Path | None = None
+    root: Path = Path("/")
 
 
-_PROGRAM_FOLDERS: Final = (
+PROGRAM_FOLDERS: Final = (
     "usr/local/sbin",
     "usr/local/bin",
     "usr/sbin",
@@ -38,11 +38,18 @@ _PROGRAM_FOLDERS: Final = (
     "bin",
     "usr/local/nvidia/bin",
 )
+"""Folders with programs below a root."""
 
 
-def find_program(root: Path, name: str) -> Path | None:
-    """Return the path of an executable below `root`, or None if it does not exist. Blocking."""
-    paths = (root / folder / name for folder in _PROGRAM_FOLDERS)
+def find_program(root: Path, name: str, folders: tuple[str, ...] = PROGRAM_FOLDERS) -> Path | None:
+    """Return the path of an executable below `root`, or None if it does not exist. Blocking.
+
+    Args:
+        root: root folder.
+        name: file name.
+        folders: folders below `root`, in order of precedence.
+    """
+    paths = (root / folder / name for folder in folders)
     return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
 

@@ -1,4 +1,4 @@
-module example.com/e2e-nvidia-ctk
+module example.com/nvidia-ctk
 
 go 1.26.0
 
