@@ -167,7 +167,8 @@ class Programmer:
             BitstreamError: the file may be written only to regions.
         """
         is_signed = approval in {Approval.SIGNED, Approval.SIGNED_FOR_INTERFACE}
-        if offer.kind is FpgaDeviceKind.CARD and is_signed and not self._policy:
+        is_shell = offer.kind is FpgaDeviceKind.CARD and offer.card.keeps_shell
+        if is_shell and is_signed and not self._policy:
             raise BitstreamError(
                 f"{bitstream.location} may not be written to the whole card {offer.name}: a signature is not "
                 f"enough for a shell, so bitstreams.digests must list it, or a rule of bitstreams.policy must "

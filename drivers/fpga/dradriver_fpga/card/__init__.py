@@ -10,7 +10,8 @@ calls run on the threads of `FpgaCards`.
 - `values`: properties of cards as frozen values, and their device names.
 - `errors`: one class for each error that callers distinguish.
 - `faults`: kinds of faults. `health`: finds the faults of a card.
-- `images`: reads bitstream files.
+- `images`: verifies bitstream files and reads their headers.
+- `verified_files`: private copies of verified files.
 - `poll_schedule`: decides when the cards are read again.
 - `real`: real cards.
 - `simulator`: cards without hardware.

@@ -18,7 +18,10 @@ class FpgaHardware(Protocol):
         """Start to detect changes of the cards. Call it once before all other calls."""
 
     def close(self) -> None:
-        """Shut down. A running `wait_change` returns within its timeout."""
+        """Shut down. A running `wait_change` returns within its timeout.
+
+        Waits for writes to memory of a card that keeps its content without power, for example of a shell.
+        """
 
     def cards(self) -> tuple[FpgaCard, ...]:
         """Return the present cards, sorted by ID."""

@@ -1,12 +1,14 @@
-"""Reads bitstream files and checks whether they may be written."""
+"""Verifies bitstream files in pieces, reads their headers, and checks whether they may be written."""
 
 import enum
 import hashlib
+import os
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import msgspec
 
@@ -18,7 +20,19 @@ from dradriver_fpga.card.errors import (
 )
 from dradriver_fpga.card.values import Bitstream, Platform, normalize_id
 
-__all__ = ["Format", "Image", "load_image", "require_platform", "require_stated_interface"]
+__all__ = [
+    "Format",
+    "Image",
+    "load_image",
+    "read_image",
+    "require_platform",
+    "require_stated_interface",
+    "verify_chunks",
+]
+
+_CHUNK_BYTES: Final = 1 << 20
+_MAX_METADATA: Final = 1 << 20
+"""Maximum number of bytes of the JSON in a GBS file. It has a few hundred bytes."""
 
 _GBS_MAGIC: Final = b"XeonFPGA\xb7GBSv001"
 _XCLBIN_MAGIC: Final = b"xclbin2\0"
@@ -40,13 +54,13 @@ class Format(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A bitstream file in memory.
+    """Properties of a bitstream file, from its header.
 
     Attributes:
         format: format of the file.
         interface_id: interface for which the file was made; "" if the file does not contain this ID.
         afu_id: AFU ID of a region after programming; "" if the file does not contain this ID.
-        data: the whole file.
+        size: size of the file in bytes.
         start: offset at which the bits for a manager begin.
         platform: name (VBNV) of the platform for which the file was made; "" if the file does not contain it.
         timestamp: time stamp of that platform's feature ROM; 0 if the file does not contain it.
@@ -55,15 +69,10 @@ class Image:
     format: Format
     interface_id: str
     afu_id: str
-    data: bytes
+    size: int
     start: int = 0
     platform: str = ""
     timestamp: int = 0
-
-    @property
-    def bits(self) -> bytes:
-        """The file without its header."""
-        return self.data[self.start :]
 
 
 class _Cluster(msgspec.Struct, rename="kebab"):
@@ -80,48 +89,78 @@ class _Metadata(msgspec.Struct, rename="kebab"):
 
 
 def load_image(bitstream: Bitstream, limit: int) -> Image:
-    """Read the file, at most `limit` bytes, and check its digest. Blocking.
+    """Read the file, at most `limit` bytes, check its digest, and return its properties. Blocking.
 
     Raises:
         UnreadableBitstreamError: the file cannot be read, or its header is broken.
         TooLargeError: the file is larger than `limit`.
         WrongDigestError: the file's digest is not the requested one.
     """
-    path = bitstream.path
     try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
+        with bitstream.path.open("rb") as file:
+            for _ in verify_chunks(file, bitstream, limit):
+                pass
+            return read_image(file, bitstream.path)
     except OSError as error:
-        raise UnreadableBitstreamError(f"bitstream {path} cannot be read: {error.strerror}") from error
-    if len(data) > limit:
-        raise TooLargeError(f"bitstream {path} is larger than the limit of {limit} bytes")
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != bitstream.sha256.lower():
-        raise WrongDigestError(f"bitstream {path} has the sha256 {digest}, not {bitstream.sha256}")
-    return _read_image(data, path)
+        message = f"bitstream {bitstream.path} cannot be read: {error.strerror}"
+        raise UnreadableBitstreamError(message) from error
 
 
-def _read_image(data: bytes, path: Path) -> Image:
-    """Return the image with the IDs from the file's header.
+def verify_chunks(file: IO[bytes], bitstream: Bitstream, limit: int) -> Iterator[bytes]:
+    """Yield the content of a file in pieces, and check it at the end.
+
+    Args:
+        file: the file.
+        bitstream: the request.
+        limit: maximum size in bytes.
+
+    Raises:
+        TooLargeError: the file is larger than `limit`.
+        WrongDigestError: the file's digest is not the requested one.
+        OSError: the file cannot be read.
+    """
+    size, sha = 0, hashlib.sha256()
+    while chunk := file.read(_CHUNK_BYTES):
+        size += len(chunk)
+        if size > limit:
+            raise TooLargeError(f"bitstream {bitstream.path} is larger than the limit of {limit} bytes")
+        sha.update(chunk)
+        yield chunk
+    if sha.hexdigest() != bitstream.sha256.lower():
+        raise WrongDigestError(
+            f"bitstream {bitstream.path} has the sha256 {sha.hexdigest()}, not {bitstream.sha256}"
+        )
+
+
+def read_image(file: IO[bytes], path: Path) -> Image:
+    """Return the properties of a file from its header, which is at most 1 MiB.
+
+    Args:
+        file: the file.
+        path: path of the file, for messages.
 
     Raises:
         UnreadableBitstreamError: the file begins like a known format, but its header is broken.
+        OSError: the file cannot be read.
     """
-    if data.startswith(_GBS_MAGIC):
-        return _read_gbs(data, path)
-    if data.startswith(_XCLBIN_MAGIC):
-        if len(data) < _XCLBIN_HEADER:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    header = file.read(_MAX_METADATA)
+    if header.startswith(_GBS_MAGIC):
+        return _read_gbs(header, size, path)
+    if header.startswith(_XCLBIN_MAGIC):
+        if len(header) < _XCLBIN_HEADER:
             raise UnreadableBitstreamError(f"bitstream {path} ends within the header of an xclbin")
-        interface = data[_XCLBIN_INTERFACE]
+        interface = header[_XCLBIN_INTERFACE]
         return Image(
             format=Format.XCLBIN,
             interface_id=interface.hex() if any(interface) else "",
-            afu_id=data[_XCLBIN_UUID].hex(),
-            data=data,
-            platform=data[_XCLBIN_PLATFORM].partition(b"\0")[0].decode(errors="replace"),
-            timestamp=int.from_bytes(data[_XCLBIN_TIMESTAMP], "little"),
+            afu_id=header[_XCLBIN_UUID].hex(),
+            size=size,
+            platform=header[_XCLBIN_PLATFORM].partition(b"\0")[0].decode(errors="replace"),
+            timestamp=int.from_bytes(header[_XCLBIN_TIMESTAMP], "little"),
         )
-    return Image(Format.RAW, "", "", data)
+    return Image(Format.RAW, "", "", size)
 
 
 def require_platform(image: Image, bitstream: Bitstream, platform: Platform, target: str) -> None:
@@ -203,17 +242,18 @@ def _plain(platform: str) -> str:
     return re.sub("[:.]", "_", platform.strip().lower())
 
 
-def _read_gbs(data: bytes, path: Path) -> Image:
+def _read_gbs(header: bytes, file_size: int, path: Path) -> Image:
     start = len(_GBS_MAGIC) + 4
     try:
-        (size,) = struct.unpack_from("<I", data, len(_GBS_MAGIC))
-        if start + size > len(data):
-            raise UnreadableBitstreamError(f"bitstream {path} ends within the header of a GBS")
-        metadata = msgspec.json.decode(data[start : start + size], type=_Metadata)
+        (size,) = struct.unpack_from("<I", header, len(_GBS_MAGIC))
+        if start + size > len(header):
+            problem = "ends within" if start + size > file_size else "has more than 1 MiB in"
+            raise UnreadableBitstreamError(f"bitstream {path} {problem} the header of a GBS")
+        metadata = msgspec.json.decode(header[start : start + size], type=_Metadata)
     except (struct.error, msgspec.DecodeError) as error:
         raise UnreadableBitstreamError(
             f"bitstream {path}: the header of the GBS is invalid: {error}"
         ) from error
     clusters = metadata.afu_image.accelerator_clusters
     afu = normalize_id(clusters[0].accelerator_type_uuid) if clusters else ""
-    return Image(Format.GBS, normalize_id(metadata.afu_image.interface_uuid), afu, data, start + size)
+    return Image(Format.GBS, normalize_id(metadata.afu_image.interface_uuid), afu, file_size, start + size)

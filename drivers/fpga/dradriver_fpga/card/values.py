@@ -266,6 +266,11 @@ class FpgaCard:
     serial: str = ""
     reported_faults: tuple[Fault, ...] = ()
 
+    @property
+    def keeps_shell(self) -> bool:
+        """Whether a file for the whole card goes to memory that keeps its content without power (flash)."""
+        return self.mechanism is Mechanism.VENDOR_TOOL and self.kind is not CardKind.MANAGER
+
     def platform(self, region: Region) -> Platform:
         """Return what a bitstream for a region must fit.
 

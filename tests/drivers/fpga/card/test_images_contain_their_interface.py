@@ -27,7 +27,7 @@ def load(files: Bitstreams, data: bytes) -> Image:
 @given(st.uuids(), st.uuids(), st.binary(max_size=100))
 def test_a_written_gbs_can_be_read(files: Bitstreams, interface: object, afu: object, bits: bytes) -> None:
     image = load(files, make_gbs(str(interface), str(afu), bits))
-    assert (image.format, image.bits) == (Format.GBS, bits)
+    assert (image.format, image.size - image.start) == (Format.GBS, len(bits))
     assert (image.interface_id, image.afu_id) == (normalize_id(str(interface)), normalize_id(str(afu)))
 
 
@@ -36,13 +36,13 @@ def test_an_xclbin_is_for_its_platform(files: Bitstreams) -> None:
     assert (image.format, image.interface_id, image.afu_id) == (Format.XCLBIN, ONE, AFU)
     assert (image.platform, image.timestamp) == (FLAT, 7)
     assert load(files, xclbin("", AFU)).interface_id == ""
-    assert image.bits == image.data
+    assert (image.start, image.size) == (0, 556)
 
 
 @given(st.binary(max_size=100).filter(lambda data: not data.startswith((b"XeonFPGA", b"xclbin2"))))
 def test_other_files_say_nothing(files: Bitstreams, data: bytes) -> None:
     image = load(files, data)
-    assert (image.format, image.interface_id, image.afu_id, image.bits) == (Format.RAW, "", "", data)
+    assert image == Image(Format.RAW, "", "", len(data))
 
 
 @given(st.sampled_from([make_gbs(ONE, AFU, b""), xclbin(ONE, AFU)[:456]]), st.data())
@@ -76,7 +76,7 @@ def test_invalid_metadata_is_reported(files: Bitstreams, metadata: bytes) -> Non
 )
 def test_a_bitstream_fits_one_interface(said: str, header: str, card: str, *, fits: bool) -> None:
     bitstream = replace(Bitstream(Path("a.gbs"), "0" * 64), interface_id=said)
-    image = Image(Format.RAW, header, "", b"")
+    image = Image(Format.RAW, header, "", 0)
     platform = Platform((card,) if card else ())
     if fits:
         require_platform(image, bitstream, platform, "region")
@@ -92,9 +92,9 @@ FLAT = "xilinx_u200_xdma_201830_2"
 def test_a_bitstream_fits_each_interface_of_a_shell() -> None:
     platform = Platform((ONE, OTHER))
     for interface in (ONE, OTHER):
-        require_platform(Image(Format.XCLBIN, interface, "", b""), XCLBIN, platform, "region")
+        require_platform(Image(Format.XCLBIN, interface, "", 0), XCLBIN, platform, "region")
     with pytest.raises(IncompatibleError, match=f"is for interface {'ef' * 16}, region has {ONE} and {OTHER}"):
-        require_platform(Image(Format.XCLBIN, "ef" * 16, "", b""), XCLBIN, platform, "region")
+        require_platform(Image(Format.XCLBIN, "ef" * 16, "", 0), XCLBIN, platform, "region")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_bitstream_fits_each_interface_of_a_shell() -> None:
 def test_an_xclbin_without_an_interface_fits_its_platform(
     file: tuple[str, int], card: Platform, reason: str
 ) -> None:
-    image = Image(Format.XCLBIN, "", "", b"", platform=file[0], timestamp=file[1])
+    image = Image(Format.XCLBIN, "", "", 0, platform=file[0], timestamp=file[1])
     if not reason:
         require_platform(image, XCLBIN, card, "region")
         return

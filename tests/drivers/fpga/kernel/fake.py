@@ -130,7 +130,7 @@ class FakeKernel(Kernel):
         self.tree.write(device, attribute.name, text)
         if attribute.name == "firmware":
             card = next(card for card in self._cards if device.startswith(f"{find_home(card)}/"))
-            (self.root / "firmware" / text).read_bytes()
+            assert (self.root / "firmware" / text).is_file()
             self._load(device, (f"{card}/0", card), lambda _: None)
 
     def ioctl(self, node: Path, request: int, argument: ctypes.Structure) -> None:
@@ -138,7 +138,7 @@ class FakeKernel(Kernel):
         assert (request, argument.argsz, argument.flags) == (0xB680, 24, 0)
         order = int(node.name.partition(".")[2])
         card = next(card for card, plugged in self._cards.items() if plugged.order == order)
-        afu = ctypes.string_at(argument.buffer_address, argument.buffer_size)[:16].hex()
+        afu = ctypes.string_at(argument.buffer_address, min(16, argument.buffer_size)).hex()
         port = self._find("dfl-port", 16 * order + argument.port_id)
         self._load(
             f"{self._find('dfl-fme-mgr', order)}/fpga_manager/fpga{order}",

@@ -15,6 +15,7 @@ report.
 - `vfio`: functions of OFS cards that are bound to vfio-pci.
 - `intel_driver`: devices and ioctls of Intel's out-of-tree driver.
 - `mechanisms`: writes attributes, makes ioctls, and programs a card.
+- `card_locks`: one process at a time programs a card.
 - `uninterruptible_write`: a write that cannot be stopped.
 - `records`: the bitstreams that this driver has written.
 """

@@ -1,10 +1,10 @@
 """`FpgaHardware` for the cards of this node."""
 
+import logging
 import shutil
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,19 +21,24 @@ from dradriver_fpga.card.errors import (
     ToolFailedError,
 )
 from dradriver_fpga.card.hardware import FpgaHardware
-from dradriver_fpga.card.images import Image, load_image, require_platform, require_stated_interface
+from dradriver_fpga.card.images import Image, require_platform, require_stated_interface
+from dradriver_fpga.card.real.card_locks import CardLock
 from dradriver_fpga.card.real.cards import CardReader, read_manager
 from dradriver_fpga.card.real.host import Command, FpgaHost
 from dradriver_fpga.card.real.intel_driver import reconfigure_intel_port
-from dradriver_fpga.card.real.mechanisms import Kernel, reconfigure_port, run_tool, write_firmware
+from dradriver_fpga.card.real.mechanisms import Kernel, Tool, reconfigure_port, run_tool, write_firmware
 from dradriver_fpga.card.real.overlays import program_by_overlay
 from dradriver_fpga.card.real.records import ContentRecords
 from dradriver_fpga.card.real.survey import CardParts, find_card_parts
 from dradriver_fpga.card.real.uevents import Uevents
 from dradriver_fpga.card.real.uninterruptible_write import UninterruptibleWrite
 from dradriver_fpga.card.values import Bitstream, CardKind, FpgaCard, Manager, ManagerState, Mechanism, Region
+from dradriver_fpga.card.verified_files import VerifiedFile
 
 __all__ = ["RealFpgas"]
+
+_log: Final = logging.getLogger(__name__)
+
 
 _POLL_SECONDS: Final = 0.02
 """Seconds between two reads of a card that is being programmed."""
@@ -74,7 +79,7 @@ class RealFpgas(FpgaHardware):
         self._host = host
         self._kernel = kernel or Kernel()
         self._records = ContentRecords(host.records, host.boot_id)
-        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._persistent: list[UninterruptibleWrite] = []
         self._uevents: Uevents | FpgaNotSupportedError = FpgaNotSupportedError("the hardware is not open")
 
     def open(self) -> None:
@@ -85,7 +90,11 @@ class RealFpgas(FpgaHardware):
             self._uevents = error  # raised by wait_change; the cards can still be read
 
     def close(self) -> None:
-        """See `FpgaHardware`."""
+        """See `FpgaHardware`. Waits for programs that write shells: the end of this process may end them."""
+        for writing in self._persistent:
+            if not writing.has_ended:
+                _log.warning("a vendor's program writes a shell: this process ends when the program has ended")
+                writing.join()
         uevents, self._uevents = self._uevents, FpgaNotSupportedError("the hardware is closed")
         if isinstance(uevents, Uevents):
             uevents.close()
@@ -106,23 +115,20 @@ class RealFpgas(FpgaHardware):
         target_found = self._find(target)
         if target_found.mechanism is None:
             raise FpgaNotSupportedError(f"{target}: this node cannot program it")
-        image = load_image(bitstream, self._host.largest)
-        require_stated_interface(image, bitstream)  # a shell may have another interface than the card has now
-        if target_found.region is not None:
-            platform = target_found.card.platform(target_found.region)
-            require_platform(image, bitstream, platform, target)
-        lock = self._locks[target_found.card.id]
-        if not lock.acquire(blocking=False):
-            raise BusyError(f"the card of {target} is being programmed")
-        try:
-            self._start_programming(target_found)
-        except BaseException:
-            lock.release()
-            raise
+        lock = CardLock(self._host.private / f"{target_found.card.name}.lock", target)
+        with ExitStack() as stack:
+            stack.callback(lock.release)
+            file = VerifiedFile(bitstream, self._host.largest, self._host.private / target_found.card.name)
+            stack.callback(file.close)
+            self._start_programming(target_found, bitstream, file.image)
+            release = stack.pop_all().close
         # If the process dies from here on, the content of the target is unknown.
-        write = partial(self._write, target_found, bitstream, image, timeout)
-        self._wait_until_operating(target_found, UninterruptibleWrite(write, lock.release), deadline)
-        self._record_content(target_found, bitstream, image)
+        write = partial(self._write, target_found, file, lock, timeout)
+        writing = UninterruptibleWrite(write, release)
+        if _is_persistent(target_found):
+            self._persistent = [each for each in self._persistent if not each.has_ended] + [writing]
+        self._wait_until_operating(target_found, writing, deadline)
+        self._record_content(target_found, bitstream, file.image)
 
     def invalidate(self, card: str) -> None:
         """See `FpgaHardware`."""
@@ -166,35 +172,43 @@ class RealFpgas(FpgaHardware):
                 return _Target(target, card, None, parts, reader.folder(name, parts))
         raise TargetNotFoundError(f"card or region {target} does not exist")
 
-    def _start_programming(self, target: _Target) -> None:
+    def _start_programming(self, target: _Target, bitstream: Bitstream, image: Image) -> None:
+        require_stated_interface(image, bitstream)  # a shell may have another interface than the card has now
+        if target.region is not None:
+            require_platform(image, bitstream, target.card.platform(target.region), target.id)
         if target.state.is_busy:
             raise BusyError(f"the manager of {target.id} is in state {target.state.value!r}")
         # If a card has no regions of its own, the card itself counts as its only region.
         has_own_region = target.parts.regions or target.parts.user
         self._records.invalidate(target.id if has_own_region else target.card.id)
 
-    def _write(self, target: _Target, bitstream: Bitstream, image: Image, timeout: float) -> None:
+    def _write(self, target: _Target, file: VerifiedFile, lock: CardLock, timeout: float) -> None:
         parts, host = target.parts, self._host
         match target.mechanism:
             case Mechanism.FIRMWARE:
                 partial = target.region is not None and bool(parts.regions)
-                write_firmware(self._kernel, parts.managers[0].path, host.firmware, image.bits, partial=partial)
+                write_firmware(self._kernel, parts.managers[0].path, host.firmware, file, partial=partial)
             case Mechanism.OVERLAY if target.region is not None:
                 device = parts.regions[target.region.number]
-                program_by_overlay(self._kernel, host.overlays, host.firmware, device, image.bits)
+                program_by_overlay(self._kernel, host.overlays, host.firmware, device, file)
             case Mechanism.DFL_PORT if target.region is not None:
                 port = _find_port(target.region, parts)
-                reconfigure_port(self._kernel, host.dev / parts.engines[0].name, port, image.bits)
+                reconfigure_port(self._kernel, host.dev / parts.engines[0].name, port, file)
             case Mechanism.INTEL_PORT if target.region is not None:
                 port = _find_port(target.region, parts)
-                reconfigure_intel_port(self._kernel, host.dev / parts.engines[0].name, port, image.bits)
+                reconfigure_intel_port(self._kernel, host.dev / parts.engines[0].name, port, file)
             case _:
                 is_user = target.card.kind is CardKind.XRT and target.region is not None
                 command = self._find_region_tool() if is_user else self._find_shell_tool(target.card.kind)
                 if command is None:
                     raise ToolFailedError(f"{target.id}: the vendor's program was uninstalled")
                 function = parts.management if target.region is None else parts.user
-                run_tool(command, function.name if function else target.card.id, bitstream.path, timeout)
+                tool = Tool(
+                    command,
+                    card=function.name if function else target.card.id,
+                    timeout=None if _is_persistent(target) else timeout,
+                )
+                run_tool(tool, file.path, lock)
 
     def _wait_until_operating(self, target: _Target, writing: UninterruptibleWrite, deadline: float) -> None:
         """Wait until the target operates."""
@@ -218,6 +232,11 @@ class RealFpgas(FpgaHardware):
             if has_ended and (uses_tool or manager is None or manager.state is ManagerState.OPERATING):
                 return
             if time.monotonic() >= deadline:
+                if _is_persistent(target) and not has_ended:
+                    raise BusyError(
+                        f"the program that writes the shell of {target.id} still runs after the time limit; "
+                        "it is not killed, because a part of a shell can make the card unusable"
+                    )
                 state = manager.state.value if manager is not None else "unknown"
                 raise ProgrammingTimedOutError(
                     f"{target.id} did not operate in time, its manager is in state {state!r}"
@@ -246,6 +265,11 @@ class RealFpgas(FpgaHardware):
         self._records.record_content(
             target.id, bitstream.sha256.lower(), target_found.folder, target_found.afu_id
         )
+
+
+def _is_persistent(target: _Target) -> bool:
+    """Return whether programming writes memory that keeps its content without power: it must not be killed."""
+    return target.region is None and target.card.keeps_shell
 
 
 def _is_installed(command: Sequence[str]) -> bool:

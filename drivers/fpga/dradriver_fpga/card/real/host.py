@@ -66,3 +66,8 @@ class FpgaHost:
     shell_tools: Mapping[CardKind, Command] = field(default_factory=_shell_tools)
     manager_tools: tuple[Command, ...] = _MANAGER_TOOLS
     largest: int = _GIB
+
+    @property
+    def private(self) -> Path:
+        """The folder of locks and of verified copies of bitstreams. Only this driver uses it."""
+        return self.records.parent / "programming"

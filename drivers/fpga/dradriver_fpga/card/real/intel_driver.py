@@ -15,6 +15,7 @@ from typing import Final
 from dradriver_fpga.card.errors import FpgaError
 from dradriver_fpga.card.real.mechanisms import Kernel, make_error
 from dradriver_fpga.card.real.sysfs import SysfsDevice, list_devices, list_matches
+from dradriver_fpga.card.verified_files import VerifiedFile
 
 __all__ = ["INTEL_ENGINE", "IntelPortReconfiguration", "list_intel_devices", "reconfigure_intel_port"]
 
@@ -46,23 +47,23 @@ def list_intel_devices(sysfs: Path) -> tuple[list[SysfsDevice], list[SysfsDevice
     return engines, ports
 
 
-def reconfigure_intel_port(kernel: Kernel, engine: Path, port: int, bits: bytes) -> None:
+def reconfigure_intel_port(kernel: Kernel, engine: Path, port: int, file: VerifiedFile) -> None:
     """Reconfigure a port through `/dev/intel-fpga-fme.N`. If the process dies, the kernel ends the write.
 
     Raises:
         FpgaError: the kernel rejected the bits.
     """
-    buffer = ctypes.create_string_buffer(bits, len(bits))
-    request = IntelPortReconfiguration(
-        argsz=ctypes.sizeof(IntelPortReconfiguration),
-        port_id=port,
-        buffer_size=len(bits),
-        buffer_address=ctypes.addressof(buffer),
-    )
-    try:
-        kernel.ioctl(engine, _FPGA_FME_PORT_PR, request)
-    except OSError as error:
-        status = f" (status 0x{request.status:x})" if request.status else ""
-        raise make_error(error, f"port {port} through {engine}{status}") from error
+    with file.map_bits() as (address, size):
+        request = IntelPortReconfiguration(
+            argsz=ctypes.sizeof(IntelPortReconfiguration),
+            port_id=port,
+            buffer_size=size,
+            buffer_address=address,
+        )
+        try:
+            kernel.ioctl(engine, _FPGA_FME_PORT_PR, request)
+        except OSError as error:
+            status = f" (status 0x{request.status:x})" if request.status else ""
+            raise make_error(error, f"port {port} through {engine}{status}") from error
     if request.status:
         raise FpgaError(f"port {port} through {engine}: reconfiguration ended with status 0x{request.status:x}")

@@ -4,8 +4,11 @@ import ctypes
 import errno
 import fcntl
 import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +20,18 @@ from dradriver_fpga.card.errors import (
     FpgaPermissionError,
     ToolFailedError,
 )
+from dradriver_fpga.card.real.card_locks import CardLock
+from dradriver_fpga.card.verified_files import VerifiedFile, create_private
 
-__all__ = ["Kernel", "PortReconfiguration", "make_error", "reconfigure_port", "run_tool", "write_firmware"]
+__all__ = [
+    "Kernel",
+    "PortReconfiguration",
+    "Tool",
+    "make_error",
+    "reconfigure_port",
+    "run_tool",
+    "write_firmware",
+]
 
 _DFL_FPGA_FME_PORT_PR: Final = 0xB680
 """_IO(0xB6, 0x80) of linux/fpga-dfl.h."""
@@ -92,7 +105,7 @@ def make_error(error: OSError, subject: str) -> FpgaError:
     return _CLASSES.get(error.errno or 0, FpgaError)(f"{subject}: {error.strerror or error}")
 
 
-def write_firmware(kernel: Kernel, manager: Path, folder: Path, bits: bytes, *, partial: bool) -> None:
+def write_firmware(kernel: Kernel, manager: Path, folder: Path, file: VerifiedFile, *, partial: bool) -> None:
     """Make the manager load a firmware file, which exists only during the call.
 
     If the process dies during the call, the file remains. Each manager has only one file, which the next call
@@ -101,56 +114,90 @@ def write_firmware(kernel: Kernel, manager: Path, folder: Path, bits: bytes, *, 
     Raises:
         FpgaError: the kernel rejected the file; the manager's state gives the phase that failed.
     """
-    file = folder / f"dradriver-{manager.name}.bin"
+    firmware = folder / f"dradriver-{manager.name}.bin"
     try:
-        unfinished = file.with_suffix(".new")
-        unfinished.write_bytes(bits)
-        unfinished.replace(file)
+        unfinished = firmware.with_suffix(".new")
+        with create_private(unfinished) as target:
+            file.send_bits(target)
+        unfinished.replace(firmware)
         if (manager / "flags").exists():
             kernel.write(manager / "flags", "1" if partial else "0")
-        kernel.write(manager / "firmware", file.name)
+        kernel.write(manager / "firmware", firmware.name)
     except OSError as error:
-        raise make_error(error, f"firmware {file.name} of {manager.name}") from error
+        raise make_error(error, f"firmware {firmware.name} of {manager.name}") from error
     finally:
-        file.unlink(missing_ok=True)
+        firmware.unlink(missing_ok=True)
 
 
-def reconfigure_port(kernel: Kernel, engine: Path, port: int, bits: bytes) -> None:
-    """Reconfigure a port through `/dev/dfl-fme.N`.
+def reconfigure_port(kernel: Kernel, engine: Path, port: int, file: VerifiedFile) -> None:
+    """Reconfigure a port through `/dev/dfl-fme.N`. The kernel copies the bits before it writes them.
 
     Raises:
         FpgaError: the kernel rejected the bits; the manager's state gives the phase that failed.
     """
-    buffer = ctypes.create_string_buffer(bits, len(bits))
-    request = PortReconfiguration(
-        argsz=ctypes.sizeof(PortReconfiguration),
-        port_id=port,
-        buffer_size=len(bits),
-        buffer_address=ctypes.addressof(buffer),
-    )
-    try:
-        kernel.ioctl(engine, _DFL_FPGA_FME_PORT_PR, request)
-    except OSError as error:
-        raise make_error(error, f"port {port} through {engine}") from error
+    with file.map_bits() as (address, size):
+        request = PortReconfiguration(
+            argsz=ctypes.sizeof(PortReconfiguration), port_id=port, buffer_size=size, buffer_address=address
+        )
+        try:
+            kernel.ioctl(engine, _DFL_FPGA_FME_PORT_PR, request)
+        except OSError as error:
+            raise make_error(error, f"port {port} through {engine}") from error
 
 
-def run_tool(command: Sequence[str], card: str, file: Path, timeout: float) -> None:
-    """Run the vendor's program. It is killed after `timeout` seconds.
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The vendor's program for a card.
+
+    Attributes:
+        command: the program and its arguments, with placeholders.
+        card: PCI address of the function that the program accesses.
+        timeout: seconds after which the program is killed; None: it is never killed, because it writes memory
+            that a partial write makes unusable.
+    """
+
+    command: Sequence[str]
+    card: str
+    timeout: float | None
+
+
+def run_tool(tool: Tool, file: Path, lock: CardLock) -> None:
+    """Run the vendor's program, and wait for its end.
+
+    The program inherits the card's lock, has a session of its own, and writes its output to a file. So if this
+    process dies, the program continues, and the next process of the driver finds the card locked until the
+    program ends.
+
+    Args:
+        tool: the program.
+        file: the bitstream.
+        lock: the lock of the card.
 
     Raises:
         ToolFailedError: the program is missing, failed, or was killed.
     """
-    arguments = [word.format(card=card, file=file) for word in command]
-    try:
-        completed = subprocess.run(  # noqa: S603 - the operator's command, no shell
-            arguments, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ToolFailedError(f"{arguments[0]} for {card} was killed after {timeout:.0f} s") from error
-    except OSError as error:
-        raise ToolFailedError(f"{arguments[0]} cannot be run: {error.strerror}") from error
-    if completed.returncode != 0:
-        output = (completed.stderr.strip() or completed.stdout.strip())[-_MAX_OUTPUT:]
-        raise ToolFailedError(
-            f"{arguments[0]} for {card} failed with exit status {completed.returncode}: {output}"
-        )
+    arguments = [word.format(card=tool.card, file=file) for word in tool.command]
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the operator's command, no shell
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=[lock.descriptor],
+            )
+        except OSError as error:
+            raise ToolFailedError(f"{arguments[0]} cannot be run: {error.strerror}") from error
+        lock.describe(f"{arguments[0]} (process {process.pid})")
+        try:
+            status = process.wait(tool.timeout)
+        except subprocess.TimeoutExpired as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            message = f"{arguments[0]} for {tool.card} was killed after {tool.timeout:.0f} s"
+            raise ToolFailedError(message) from error
+        if status != 0:
+            output.seek(max(0, output.tell() - _MAX_OUTPUT))
+            text = output.read().decode(errors="replace").strip()
+            raise ToolFailedError(f"{arguments[0]} for {tool.card} failed with exit status {status}: {text}")

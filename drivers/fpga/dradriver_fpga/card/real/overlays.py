@@ -23,6 +23,7 @@ from typing import Final
 from dradriver_fpga.card.errors import FpgaError
 from dradriver_fpga.card.real.mechanisms import Kernel, make_error
 from dradriver_fpga.card.real.sysfs import SysfsDevice, list_matches, read
+from dradriver_fpga.card.verified_files import VerifiedFile, create_private
 
 __all__ = ["find_tree_path", "has_bridges", "make_overlay", "program_by_overlay"]
 
@@ -69,7 +70,9 @@ def make_overlay(target: str, firmware: str) -> bytes:
     return header + reservations + tree + bytes(strings)
 
 
-def program_by_overlay(kernel: Kernel, overlays: Path, folder: Path, region: SysfsDevice, bits: bytes) -> None:
+def program_by_overlay(
+    kernel: Kernel, overlays: Path, folder: Path, region: SysfsDevice, file: VerifiedFile
+) -> None:
     """Program a region with a partial bitstream.
 
     Args:
@@ -77,7 +80,7 @@ def program_by_overlay(kernel: Kernel, overlays: Path, folder: Path, region: Sys
         overlays: the folder of overlays in configfs.
         folder: the node's folder of firmware files.
         region: the region.
-        bits: the bitstream.
+        file: the bitstream.
 
     Raises:
         FpgaError: the kernel rejected the overlay or the bitstream.
@@ -87,7 +90,8 @@ def program_by_overlay(kernel: Kernel, overlays: Path, folder: Path, region: Sys
     try:
         if overlay.exists():
             kernel.remove_folder(overlay)
-        firmware.write_bytes(bits)
+        with create_private(firmware) as target:
+            file.send_bits(target)
         blob.write_bytes(make_overlay(find_tree_path(region), firmware.name))
         kernel.make_folder(overlay)
         kernel.write(overlay / "path", blob.name)

@@ -21,6 +21,11 @@ class UninterruptibleWrite:
         self._done = threading.Event()
         threading.Thread(target=self._run, name="fpga-write", daemon=True).start()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the write has ended."""
+        return self._done.is_set()
+
     def wait(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for the end of the write, and return whether it has ended.
 
@@ -31,6 +36,10 @@ class UninterruptibleWrite:
             time.sleep(timeout)  # the caller polls for a state that the card reaches after the write
             return True
         return self._done.wait(timeout)
+
+    def join(self) -> None:
+        """Wait for the end of the write."""
+        self._done.wait()
 
     def _run(self) -> None:
         try:

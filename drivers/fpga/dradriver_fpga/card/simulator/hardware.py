@@ -256,7 +256,7 @@ class SimulatedFpgas(FpgaHardware):
             present = model.shells[card.shell]
             interfaces = (present.interface_id, *present.other_interface_ids) if present.interface_id else ()
             require_platform(image, bitstream, Platform(interfaces, present.name, present.timestamp), target)
-        seconds: float | None = len(image.data) / model.rate / self._speed
+        seconds: float | None = image.size / model.rate / self._speed
         fault = card.faults.pop(target, ManagerState.OPERATING)
         if fault is None:
             seconds = None

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from dradriver_fpga.card import (
     ToolFailedError,
 )
 from dradriver_fpga.card.real import FpgaHost, RealFpgas
-from dradriver_fpga.card.real.mechanisms import Kernel, reconfigure_port, run_tool, write_firmware
+from dradriver_fpga.card.real.card_locks import CardLock
+from dradriver_fpga.card.real.mechanisms import Kernel, Tool, reconfigure_port, run_tool, write_firmware
+from dradriver_fpga.card.verified_files import VerifiedFile
 from tests.drivers.fpga.bitstream_files import Bitstreams
 from tests.drivers.fpga.card_suite import LONG
 from tests.drivers.fpga.kernel.fake import FakeKernel
@@ -38,6 +41,20 @@ def kernel(tmp_path: Path) -> FakeKernel:
     for model in ("alveo", "zynq", "pac"):
         kernel.plug(model)
     return kernel
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Iterator[CardLock]:
+    lock = CardLock(tmp_path / "card.lock", "x")
+    yield lock
+    lock.release()
+
+
+@pytest.fixture
+def verified(tmp_path: Path, files: Bitstreams) -> Iterator[VerifiedFile]:
+    file = VerifiedFile(files.file(b"bits"), 100, tmp_path / "copy")
+    yield file
+    file.close()
 
 
 def test_the_error_of_a_failed_program_contains_its_output(kernel: FakeKernel, files: Bitstreams) -> None:
@@ -79,25 +96,25 @@ def test_xrt_smi_is_preferred_to_xbutil() -> None:
     assert FpgaHost(Path("x")).region_tools == (("xrt-smi", *arguments), ("xbutil", *arguments))
 
 
-def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
+def test_a_program_that_writes_a_region_and_does_not_end_is_killed(lock: CardLock) -> None:
     with pytest.raises(ToolFailedError, match="sleep for x was killed"):
-        run_tool(("sleep", "{file}"), "x", Path("60"), timeout=0.05)
+        run_tool(Tool(("sleep", "{file}"), "x", timeout=0.05), Path("60"), lock)
 
 
-def test_a_missing_program_is_reported() -> None:
+def test_a_missing_program_is_reported(lock: CardLock) -> None:
     with pytest.raises(ToolFailedError, match="nothing-of-that-name cannot be run: No such file"):
-        run_tool(("nothing-of-that-name",), "x", Path("y"), timeout=1)
+        run_tool(Tool(("nothing-of-that-name",), "x", timeout=1), Path("y"), lock)
 
 
 def test_an_operators_own_program_may_write_a_shell(kernel: FakeKernel, files: Bitstreams) -> None:
     """Of cards whose shells only the vendor's update and a reboot of the card bring."""
     said = kernel.root / "said"
-    command = ("sh", "-c", f"echo $0 $1 > {said}", "{card}", "{file}")
+    command = ("sh", "-c", f"echo $0 > {said}; cat $1 >> {said}", "{card}", "{file}")
     hardware = RealFpgas(replace(kernel.host, shell_tools={CardKind.DFL: command}), kernel)
     assert next(card for card in hardware.cards() if card.id == PAC).mechanism is Mechanism.VENDOR_TOOL
     bitstream = files.shell("pac", 1)
     hardware.program(PAC, bitstream, timeout=LONG)
-    assert said.read_text().split() == [PAC, str(bitstream.path)]
+    assert said.read_bytes() == f"{PAC}\n".encode() + bitstream.path.read_bytes()
 
 
 def test_firmware_is_there_for_the_manager_only(kernel: FakeKernel, files: Bitstreams) -> None:
@@ -155,7 +172,7 @@ def test_a_card_that_goes_is_gone_though_its_manager_is_there_for_a_moment(
     [(1, FpgaPermissionError), (13, FpgaPermissionError), (19, CardGoneError), (5, FpgaError)],
 )
 def test_error_numbers_of_the_kernel_become_different_errors(
-    tmp_path: Path, code: int, error: type[FpgaError]
+    tmp_path: Path, verified: VerifiedFile, code: int, error: type[FpgaError]
 ) -> None:
     class Refusing(Kernel):
         def write(self, attribute: Path, text: str) -> None:
@@ -165,19 +182,21 @@ def test_error_numbers_of_the_kernel_become_different_errors(
             raise OSError(code, os.strerror(code))
 
     with pytest.raises(FpgaError) as of_firmware:
-        write_firmware(Refusing(), tmp_path / "fpga0", tmp_path, b"", partial=False)
+        write_firmware(Refusing(), tmp_path / "fpga0", tmp_path, verified, partial=False)
     with pytest.raises(FpgaError) as of_port:
-        reconfigure_port(Refusing(), tmp_path / "dfl-fme.0", 0, b"")
+        reconfigure_port(Refusing(), tmp_path / "dfl-fme.0", 0, verified)
     assert type(of_firmware.value) is type(of_port.value) is error
 
 
-def test_the_kernel_of_this_node_writes_attributes_and_rejects_the_ioctl(tmp_path: Path) -> None:
+def test_the_kernel_of_this_node_writes_attributes_and_rejects_the_ioctl(
+    tmp_path: Path, verified: VerifiedFile
+) -> None:
     attribute, no_engine = tmp_path / "firmware", tmp_path / "dfl-fme.0"
     attribute.touch()
     no_engine.touch()
     Kernel().write(attribute, "file.bin")
     assert attribute.read_text() == "file.bin"
     with pytest.raises(FpgaNotSupportedError):
-        reconfigure_port(Kernel(), no_engine, 0, b"bits")
+        reconfigure_port(Kernel(), no_engine, 0, verified)
     with pytest.raises(FileNotFoundError):
         Kernel().write(tmp_path / "nothing", "")
