@@ -9,13 +9,12 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
-from dradriver_fpga.card import normalize_id
+from dradriver_fpga.names import is_id, is_name
 from dradriver_fpga.urls import parse_url
 
 __all__ = ["ConfigMapKey", "FpgaConfig", "RequestedBitstream"]
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_INTERFACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _SIGNATURE_BYTES: Final = 64
 
 
@@ -34,7 +33,8 @@ class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="came
         file: name in the node's folder of bitstreams.
         config_map: the key of a ConfigMap under which the file is stored.
         url: an `http` or `https` URL. The node's settings list the allowed URLs.
-        interface_id: interface for which the bitstream was made; "": use the ID in the file.
+        interface_id: interface for which the bitstream was made, or its name in the node's settings; "": use
+            the ID in the file.
         signature: Ed25519 signature, in base64, of the file's digest (32 bytes), or of the digest and the
             interface's ID (48 bytes). The node's settings decide whether it is required.
     """
@@ -55,8 +55,10 @@ class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="came
             raise ValueError("file must be a relative path without `..`")
         if self.url is not None and (problem := _find_url_problem(self.url)):
             raise ValueError(f"url {problem}")
-        if self.interface_id and not _INTERFACE_ID.fullmatch(normalize_id(self.interface_id)):
-            raise ValueError("interfaceID must be 32 hex digits, with or without dashes")
+        if self.interface_id and not (is_id(self.interface_id) or is_name(self.interface_id)):
+            raise ValueError(
+                "interfaceID must be 32 hex digits, with or without dashes, or a name of the node's settings"
+            )
         if self.signature and not _is_signature(self.signature):
             raise ValueError(f"signature must be {_SIGNATURE_BYTES} bytes in base64")
 

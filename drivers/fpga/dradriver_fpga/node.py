@@ -66,7 +66,7 @@ class CardInventory:
         for each in offered:
             if each[0].card.id in self._removed:
                 taints |= make_removed_taints(each[0].card, each)
-        return build_pool(offered, taints)
+        return build_pool(offered, taints, self.settings.names)
 
     def select_safe_without(self, dropped: Collection[str]) -> dra.Pool:
         """Return the pool for an API server that drops fields."""
@@ -78,7 +78,12 @@ class CardInventory:
 
     def _list_offers(self) -> list[list[FpgaOffer]]:
         offered = (
-            list_offers(card, self.settings.shells, management=self.settings.management_devices)
+            list_offers(
+                card,
+                self.settings.shells,
+                management=self.settings.management_devices,
+                sharing=self.settings.sharing.claims_per_slot,
+            )
             for card in self._cards.values()
         )
         return [offers for offers in offered if offers]

@@ -12,6 +12,8 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from dradriver_fpga.bitstreams import (
     Approval,
     BitstreamApprover,
@@ -34,6 +36,7 @@ from dradriver_fpga.card import (
     normalize_id,
 )
 from dradriver_fpga.configs import RequestedBitstream
+from dradriver_fpga.names import UnknownNameError
 from dradriver_fpga.offer import FpgaDeviceKind, FpgaOffer, ProgrammingStep, list_offers, next_step
 from dradriver_fpga.settings import FpgaSettings
 
@@ -80,7 +83,9 @@ class Programmer:
         """
         for card in await self._cards.read():
             shells, management = self._settings.shells, self._settings.management_devices
-            for offer in list_offers(card, shells, management=management, include_unknown=True):
+            sharing = self._settings.sharing.claims_per_slot
+            offers = list_offers(card, shells, management=management, include_unknown=True, sharing=sharing)
+            for offer in offers:
                 if offer.name == name:
                     return offer
         raise TargetNotFoundError(f"device {name} no longer exists")
@@ -99,6 +104,7 @@ class Programmer:
             BitstreamError: the bitstream is not available or not allowed.
             FpgaError: the card rejects the bitstream or fails.
         """
+        bitstream = self._resolve_name(bitstream)
         digest = bitstream.digest if bitstream is not None else ""
         approval = self._approver.approve(bitstream) if bitstream is not None else Approval.LISTED
         for _ in range(_MAX_STEPS):
@@ -128,6 +134,20 @@ class Programmer:
         raise FpgaError(
             f"device {name} was programmed {_MAX_STEPS} times and does not have the requested content"
         )
+
+    def _resolve_name(self, bitstream: RequestedBitstream | None) -> RequestedBitstream | None:
+        """Return the bitstream with the ID of its interface, for which a claim may use a name of the settings.
+
+        Raises:
+            BitstreamError: the settings do not have this name.
+        """
+        if bitstream is None:
+            return None
+        try:
+            interface = self._settings.names.resolve_interface(bitstream.interface_id)
+        except UnknownNameError as error:
+            raise BitstreamError(f"{bitstream.location}: {error}", "UnknownName") from error
+        return msgspec.structs.replace(bitstream, interface_id=interface)
 
     async def _prepare_management(self, offer: FpgaOffer, bitstream: RequestedBitstream | None) -> FpgaOffer:
         """Return a card's management device.
@@ -261,7 +281,8 @@ def _require_compatible(offer: FpgaOffer, bitstream: RequestedBitstream) -> None
         BitstreamError: the device accepts no bitstream.
         IncompatibleError: the bitstream was made for another interface than the device's.
     """
-    if offer.kind is FpgaDeviceKind.SLOT and offer.region is not None and len(offer.region.slots) > 1:
+    has_neighbors = offer.region is not None and len(offer.region.slots) > 1
+    if offer.kind is FpgaDeviceKind.SLOT and (offer.is_shared or has_neighbors):
         message = (
             f"device {offer.name} does not have {bitstream.location}, and its region is shared: claim a region"
         )

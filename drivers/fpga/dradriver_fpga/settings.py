@@ -1,6 +1,6 @@
 """Operator settings: YAML in `$FPGA_SETTINGS`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 import dradriver as dra
 from dradriver_fpga.card import normalize_id
 from dradriver_fpga.configs import RequestedBitstream
+from dradriver_fpga.names import NO_NAMES, FriendlyNames, UnknownNameError
 from dradriver_fpga.urls import parse_url
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "FpgaSettings",
     "FpgaSimulatorSettings",
     "PolicyRule",
+    "SharingSettings",
     "ShellSettings",
     "VendorTools",
     "read_settings",
@@ -139,6 +141,17 @@ class FpgaSimulatorSettings(_Strict, frozen=True):
     speed: _Positive = 1e-5
 
 
+class SharingSettings(_Strict, frozen=True):
+    """How claims share devices.
+
+    Attributes:
+        claims_per_slot: number of claims that may use a slot of an XRT card at the same time. XRT runs several
+            processes on one card if they use the same xclbin.
+    """
+
+    claims_per_slot: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
 class FpgaSettings(_Strict, frozen=True):
     """The settings; `docs/drivers/fpga.md` explains each setting.
 
@@ -147,6 +160,8 @@ class FpgaSettings(_Strict, frozen=True):
         shells: shells that the driver may write to whole cards.
         management_devices: whether the management engines of cards are also offered as devices. The user of a
             management engine can write anything to the card, without any check of digest, key or source.
+        names: friendly names for interfaces and functions.
+        sharing: how claims share devices.
         program_seconds: maximum time to program one target.
         removed_seconds: seconds for which a pulled card stays published with a taint, so that its pods are
             evicted.
@@ -158,6 +173,8 @@ class FpgaSettings(_Strict, frozen=True):
     bitstreams: BitstreamRules = BitstreamRules()
     shells: tuple[ShellSettings, ...] = ()
     management_devices: bool = False
+    names: FriendlyNames = NO_NAMES
+    sharing: SharingSettings = SharingSettings()
     program_seconds: _Positive = 600.0
     removed_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     rescan_seconds: _Positive = 30.0
@@ -191,9 +208,22 @@ def read_settings(text: str) -> FpgaSettings:
     for number, shell in enumerate(settings.shells):
         if shell.bitstream.config_map is not None:
             raise dra.UsageError(f"${VARIABLE}: shells[{number}].bitstream: must be a file or a url")
+    settings = msgspec.structs.replace(settings, shells=tuple(_resolve_shells(settings)))
     if repeated := _find_repeated(settings.shells):
         raise dra.UsageError(f"${VARIABLE}: shells: {repeated} must occur only once")
     return settings
+
+
+def _resolve_shells(settings: FpgaSettings) -> Iterator[ShellSettings]:
+    """Yield the shells with IDs instead of names."""
+    resolve = settings.names.resolve_interface
+    for number, shell in enumerate(settings.shells):
+        try:
+            interface = resolve(shell.bitstream.interface_id)
+            bitstream = msgspec.structs.replace(shell.bitstream, interface_id=interface)
+            yield msgspec.structs.replace(shell, interface_id=resolve(shell.interface_id), bitstream=bitstream)
+        except UnknownNameError as error:
+            raise dra.UsageError(f"${VARIABLE}: shells[{number}]: {error}") from error
 
 
 def _check_rules(rules: BitstreamRules) -> None:

@@ -34,6 +34,7 @@ class FpgaOffer:
             shell; "" if unknown.
         shell: the shell that must be written first; None if the card has the required shell.
         group: compatibility group of the device's shell; "" if the card has only one shell.
+        claims: number of claims that may use the device at the same time.
     """
 
     name: str
@@ -44,6 +45,12 @@ class FpgaOffer:
     interface_id: str = ""
     shell: ShellSettings | None = None
     group: str = ""
+    claims: int = 1
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several claims may use the device at the same time. No claim programs a shared device."""
+        return self.claims > 1
 
     @property
     def counter_names(self) -> tuple[str, ...]:
@@ -122,7 +129,12 @@ def next_step(offer: FpgaOffer, digest: str) -> ProgrammingStep:
 
 
 def list_offers(
-    card: FpgaCard, shells: Sequence[ShellSettings], *, management: bool = False, include_unknown: bool = False
+    card: FpgaCard,
+    shells: Sequence[ShellSettings],
+    *,
+    management: bool = False,
+    include_unknown: bool = False,
+    sharing: int = 1,
 ) -> list[FpgaOffer]:
     """Return the devices of one card, smallest first.
 
@@ -136,6 +148,8 @@ def list_offers(
         shells: shells that the operator allows for whole cards.
         management: whether to include the device of the card's management engine.
         include_unknown: whether to include slots with unknown content. They exist, but must not be offered.
+        sharing: number of claims that may use a slot of an XRT card at the same time. Other cards have no
+            driver that keeps processes apart.
     """
     if card.kind is CardKind.VFIO:
         return [FpgaOffer(card.name, FpgaDeviceKind.FUNCTION, card)] if card.function_nodes else []
@@ -147,7 +161,9 @@ def list_offers(
     ]
     has_shells = bool(other_shells and card.interface_id and card.mechanism is not None)
     group = _make_group(card.interface_id) if has_shells else ""
-    offers = [*_list_slots(card, group, include_unknown=include_unknown), *_list_regions(card, None, group)]
+    claims = sharing if card.kind is CardKind.XRT else 1
+    slots = _list_slots(card, group, claims, include_unknown=include_unknown)
+    offers = [*slots, *_list_regions(card, None, group)]
     for shell in other_shells if has_shells else ():
         offers += _list_regions(card, shell, _make_group(normalize_id(shell.interface_id)))
     offers.append(FpgaOffer(card.name, FpgaDeviceKind.CARD, card, interface_id=card.interface_id))
@@ -157,16 +173,16 @@ def list_offers(
     return [offer for offer in offers if offer.nodes or offer.programmable]
 
 
-def _list_slots(card: FpgaCard, group: str, *, include_unknown: bool) -> Iterator[FpgaOffer]:
+def _list_slots(card: FpgaCard, group: str, claims: int, *, include_unknown: bool) -> Iterator[FpgaOffer]:
     for region in card.regions:
         interface = region.interface_id or card.interface_id
         for slot in region.slots:
             name = f"{card.name}-slot-{region.number}-{slot.number}"
-            yield FpgaOffer(name, FpgaDeviceKind.SLOT, card, region, slot, interface, None, group)
+            yield FpgaOffer(name, FpgaDeviceKind.SLOT, card, region, slot, interface, None, group, claims)
         if not region.slots and (region.bitstream or include_unknown):
             # If a region has no ports and its content is known, the region itself is offered as its only slot.
             name = f"{card.name}-slot-{region.number}-0"
-            yield FpgaOffer(name, FpgaDeviceKind.SLOT, card, region, None, interface, None, group)
+            yield FpgaOffer(name, FpgaDeviceKind.SLOT, card, region, None, interface, None, group, claims)
 
 
 def _list_regions(card: FpgaCard, shell: ShellSettings | None, group: str) -> Iterator[FpgaOffer]:

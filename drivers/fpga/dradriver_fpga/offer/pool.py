@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 import dradriver as dra
+from dradriver_fpga.names import NO_NAMES, FriendlyNames
 from dradriver_fpga.offer.offers import FpgaDeviceKind, FpgaOffer
 
 __all__ = ["DRIVER", "FAILED", "PROGRAMMED", "build_pool", "select_safe_without"]
@@ -15,19 +16,32 @@ PROGRAMMED: Final = f"{DRIVER}/programmed"
 """Binding condition: the device has the content that its claim requests."""
 FAILED: Final = f"{DRIVER}/program-failed"
 
+_CLAIMS: Final = "claims"
+"""Capacity of a shared device: the number of claims that may use it."""
+_OTHER_INTERFACES: Final = (2, 3)
+"""Numbers of the attributes for further interfaces. All devices have them, because a selector fails without.
+
+A bitstream for a fourth interface is written too, but no selector finds its device.
+"""
 _MAX_TEXT: Final = 64
 """Maximum number of characters of an attribute."""
 
 
-def build_pool(offered: Iterable[Sequence[FpgaOffer]], taints: Mapping[str, Sequence[dra.Taint]]) -> dra.Pool:
+def build_pool(
+    offered: Iterable[Sequence[FpgaOffer]],
+    taints: Mapping[str, Sequence[dra.Taint]],
+    names: FriendlyNames = NO_NAMES,
+) -> dra.Pool:
     """Return the pool of a node.
 
     Args:
         offered: the devices of each card.
         taints: taints by device name.
+        names: the operator's names for interfaces and functions.
 
     Source:
-        KEP-4815, counters; KEP-5007, binding conditions; KEP-5963, compatibility groups.
+        KEP-4815, counters; KEP-5007, binding conditions; KEP-5963, compatibility groups; KEP-5075, shared
+        devices.
     """
     devices: list[dra.Device] = []
     counter_sets: list[dra.CounterSet] = []
@@ -35,7 +49,7 @@ def build_pool(offered: Iterable[Sequence[FpgaOffer]], taints: Mapping[str, Sequ
         counter_names = {name: 1 for offer in offers for name in offer.counter_names}
         if counter_names:
             counter_sets.append(dra.CounterSet(_counter_set_name(offers[0]), counter_names))
-        devices += (_device(offer, taints.get(offer.name, ())) for offer in offers)
+        devices += (_device(offer, taints.get(offer.name, ()), names) for offer in offers)
     return dra.Pool(devices=tuple(devices), counter_sets=tuple(counter_sets))
 
 
@@ -46,7 +60,7 @@ def select_safe_without(
 
     If the API server drops groups, only devices of the present shell are offered. If it drops counters, only
     regions, which do not overlap, and cards without regions are offered. If it drops binding conditions, all
-    devices are offered, and `prepare` programs them.
+    devices are offered, and `prepare` programs them. If it drops sharing, one claim gets a shared slot.
 
     Args:
         dropped: names of the dropped fields.
@@ -66,6 +80,8 @@ def select_safe_without(
         change |= {"binding_conditions": (), "binding_failure_conditions": (), "binds_to_node": None}
     if not keeps_counters:
         change["consumes_counters"] = ()
+    if "allowMultipleAllocations" in dropped:
+        change |= {"allow_multiple_allocations": None, "capacity": {}}
     devices = []
     for device in pool.devices:
         if device.name in names:
@@ -85,13 +101,14 @@ def _without_groups(device: dra.Device) -> dra.Device:
     return msgspec.structs.replace(device, consumes_counters=consumed)
 
 
-def _device(offer: FpgaOffer, taints: Iterable[dra.Taint]) -> dra.Device:
+def _device(offer: FpgaOffer, taints: Iterable[dra.Taint], names: FriendlyNames) -> dra.Device:
     needs_programming = offer.programmable and offer.kind is not FpgaDeviceKind.SLOT
     groups = [offer.group] if offer.group else []
     counter_names = dict.fromkeys(offer.counter_names, 1)
     return dra.Device(
         offer.name,
-        attributes=_attributes(offer),
+        attributes=_attributes(offer, names),
+        capacity={_CLAIMS: _make_share(offer.claims)} if offer.is_shared else {},
         consumes_counters=[dra.CounterConsumption(_counter_set_name(offer), counter_names, groups)]
         if counter_names
         else [],
@@ -101,6 +118,7 @@ def _device(offer: FpgaOffer, taints: Iterable[dra.Taint]) -> dra.Device:
         binding_failure_conditions=[FAILED] if needs_programming else [],
         binds_to_node=True if needs_programming else None,
         taints=taints,
+        allow_multiple_allocations=True if offer.is_shared else None,
     )
 
 
@@ -108,7 +126,12 @@ def _counter_set_name(offer: FpgaOffer) -> str:
     return offer.card.name
 
 
-def _attributes(offer: FpgaOffer) -> dict[str, str | int | bool]:
+def _make_share(claims: int) -> dra.Capacity:
+    """Return a capacity of which each claim takes exactly 1."""
+    return dra.Capacity(claims, dra.CapacityRequestPolicy(default=1, valid_values=(1,)))
+
+
+def _attributes(offer: FpgaOffer, names: FriendlyNames) -> dict[str, str | int | bool]:
     card = offer.card
     # The attribute is published even if its value is unknown, because a selector fails on a missing attribute.
     properties = {
@@ -119,10 +142,13 @@ def _attributes(offer: FpgaOffer) -> dict[str, str | int | bool]:
         "afuID": offer.afu_id,
         "bitstream": offer.bitstream,
         "card": card.name,
-        **{f"interfaceID{number}": text for number, text in enumerate(offer.interface_ids[1:], 2)},
+        "serial": card.serial,
+        "interface": names.find_interface(offer.interface_ids),
+        "function": names.find_function(offer.afu_id),
     }
-    if card.serial:
-        properties["serial"] = card.serial
+    for number in _OTHER_INTERFACES:
+        others = offer.interface_ids[number - 1 : number]
+        properties[f"interfaceID{number}"] = others[0] if others else ""
     standard = {
         "resource.kubernetes.io/pciBusID": card.pci_address,
         "resource.kubernetes.io/pcieRoot": card.pcie_root,

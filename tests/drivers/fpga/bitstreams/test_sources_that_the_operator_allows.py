@@ -481,7 +481,7 @@ def test_a_prefix_that_can_be_read_in_two_ways_is_a_mistake_in_the_settings(pref
         ({"sha256": DIGEST, "url": "https://[::1/a"}, "http:// or https:// and a host"),
         ({"sha256": DIGEST, "url": "https://h/a%2fb"}, "%2f"),
         ({"sha256": DIGEST, "url": "https://h/a/../b"}, "dot segment"),
-        ({"sha256": DIGEST, "file": "a", "interfaceID": "abc"}, "32 hex digits"),
+        ({"sha256": DIGEST, "file": "a", "interfaceID": "A b"}, "32 hex digits"),
         ({"sha256": DIGEST, "file": "a", "interfaceId": "x"}, "interfaceId"),
     ],
 )
