@@ -6,11 +6,12 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from dradriver_gpu_mig.card import Event, EventKind, GpuCards, GpuError, GpuHardware, ResetRequiredError
+from dradriver_gpu_mig.card import Event, GpuCards, GpuError, GpuHardware, ResetRequiredError
 from dradriver_gpu_mig.health import (
     READS_UNTIL_LOST,
     Finding,
@@ -22,9 +23,11 @@ from dradriver_gpu_mig.health import (
     find_missing_device,
     is_lost_error,
     make_lost_finding,
+    make_recovery_finding,
     make_reset_finding,
     read_findings,
     report_health,
+    requires_scan,
     write_findings,
 )
 from dradriver_gpu_mig.instances import (
@@ -146,19 +149,36 @@ class GpuNode:
             be hundreds of these XIDs.
         """
         now = time.time()
-        if classify_event(event, None, self.settings, now) is None:
-            return event.kind in {EventKind.GPU_LOST, EventKind.MIG_CHANGED}
+        is_error = classify_event(event, None, self.settings, now) is not None
+        if is_error or requires_scan(event):
+            await self._update_recovery_action(event.gpu)
+        if not is_error:
+            return requires_scan(event)
         finding = classify_event(event, await self._read_card_of(event), self.settings, now)
         if finding is not None:
             _log.warning("%s: taint %s, effect %s", finding.message, finding.key, finding.effect)
             await self._store_findings(add_finding(self._findings, finding))
         return finding is not None
 
+    async def _update_recovery_action(self, gpu: str) -> None:
+        """Read the recovery action of a GPU. The kubelet then learns it before the next discovery."""
+        if gpu not in self._known_cards:
+            return
+        try:
+            action = await self.cards.call(lambda hardware: hardware.recovery_action(gpu))
+        except GpuError:
+            return  # the next read logs the error
+        if action is not None:
+            self._known_cards = {
+                **self._known_cards,
+                gpu: replace(self._known_cards[gpu], recovery_action=action),
+            }
+
     async def _read_card_of(self, event: Event) -> GpuCard | None:
         """Return the GPU of an event.
 
-        If the event is an error of an instance, the GPU is read now, because the instance may be newer than the
-        last read.
+        If the event is an error of an instance, the whole GPU is read, because the instance may be newer than
+        the last read.
         """
         known = self._known_cards.get(event.gpu)
         if known is None or event.gpu_instance is None:
@@ -195,13 +215,14 @@ class GpuNode:
         return list_offers(card, self._mode, self.settings.mig_switching)
 
     def _list_findings(self) -> list[Finding]:
-        need_reset = {uuid for uuid, card in self._known_cards.items() if card.needs_reset}
-        need_reset |= {
+        need_reset = {
             uuid for uuid, error in self._read_errors.items() if isinstance(error, ResetRequiredError)
         }
+        recoveries = (make_recovery_finding(card, self.settings) for card in self._known_cards.values())
         return [
             *self._findings,
             *self._missing_devices,
+            *filter(None, recoveries),
             *map(make_reset_finding, sorted(need_reset)),
             *map(make_lost_finding, self._lost_gpus),
         ]

@@ -26,6 +26,7 @@ __all__ = [
     "MigSwitching",
     "Mode",
     "MpsSettings",
+    "RecoveryName",
     "SimulatorSettings",
     "read_settings",
 ]
@@ -36,6 +37,18 @@ VARIABLE: Final = "GPU_MIG_SETTINGS"
 
 Effect: TypeAlias = Literal["Ignore", "None", "NoSchedule", "NoExecute"]
 """Effect of an error on a device: `Ignore` does nothing; the other values are effects of a taint."""
+
+RecoveryName: TypeAlias = Literal[
+    "gpu-reset",
+    "node-reboot",
+    "drain-p2p",
+    "drain-and-reset",
+    "recover-imex-domain",
+    "bus-reset",
+    "system-reboot",
+    "unknown",
+]
+"""What a GPU says must be done, as in the value of its taint."""
 
 
 class Mode(enum.Enum):
@@ -113,7 +126,8 @@ class GpuSettings(_Strict, frozen=True):
         mode: kind of devices that the node offers; None: static on real cards, dynamic on simulated cards.
         mig_switching: whether `prepare` may turn MIG on or off on idle GPUs.
         xids: effects of individual XIDs, which override the default effects.
-        double_bit_ecc: effect of memory errors that were not corrected.
+        double_bit_ecc: effect of memory errors that were not corrected; None: the default effect.
+        recovery_actions: effects of individual recovery actions, which override the default effects.
         recover_seconds: seconds without another error after which a device is offered again; 0: the device is
             offered again only after a reset.
         destroy_seconds: seconds for which one unprepare tries to destroy an instance in use.
@@ -125,7 +139,8 @@ class GpuSettings(_Strict, frozen=True):
     mode: Mode | None = None
     mig_switching: MigSwitching = MigSwitching.NEVER
     xids: Mapping[int, Effect] = {}
-    double_bit_ecc: Effect = "NoExecute"
+    double_bit_ecc: Effect | None = None
+    recovery_actions: Mapping[RecoveryName, Effect] = {}
     recover_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     destroy_seconds: Annotated[float, msgspec.Meta(ge=0)] = 20.0
     host: HostSettings = HostSettings()

@@ -18,6 +18,7 @@ from dradriver_gpu_mig.card import (
     MigDevice,
     Placement,
     Profile,
+    RecoveryAction,
     System,
     VersionMismatchError,
 )
@@ -49,13 +50,14 @@ class GpuCard:
         gpu: properties of the GPU.
         profiles: profiles that the GPU supports.
         instances: GPU instances that exist.
-        needs_reset: whether the GPU must be reset; None if the GPU cannot report this.
+        recovery_action: what must be done before the GPU works correctly; None if the driver does not report
+            it.
     """
 
     gpu: Gpu
     profiles: tuple[Profile, ...] = ()
     instances: tuple[MigInstance, ...] = ()
-    needs_reset: bool | None = None
+    recovery_action: RecoveryAction | None = None
 
     @property
     def mig_enabled(self) -> bool:
@@ -129,11 +131,11 @@ def read_gpu(hardware: GpuHardware, gpu: Gpu, previous: GpuCard | None = None) -
         GpuError: the GPU does not answer, or an instance was destroyed during the read.
     """
     instances = tuple(_read_instance(hardware, gpu, each) for each in hardware.gpu_instances(gpu.uuid))
-    needs_reset = hardware.needs_reset(gpu.uuid)
+    action = hardware.recovery_action(gpu.uuid)
     if previous is not None:
         gpu = _fill_unknown(gpu, previous.gpu)
-        needs_reset = previous.needs_reset if needs_reset is None else needs_reset
-    return GpuCard(gpu, hardware.profiles(gpu.uuid), instances, needs_reset)
+        action = previous.recovery_action if action is None else action
+    return GpuCard(gpu, hardware.profiles(gpu.uuid), instances, action)
 
 
 def read_device(

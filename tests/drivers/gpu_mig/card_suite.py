@@ -27,6 +27,7 @@ from dradriver_gpu_mig.card import (
     Placement,
     Process,
     Profile,
+    RecoveryAction,
     System,
 )
 from tests.drivers.gpu_mig.mig_devices import list_mig_devices
@@ -109,6 +110,7 @@ class Bench(Protocol):
     def remove(self, gpu: int) -> None: ...
     def fail_calls(self, gpu: int, code: int) -> None: ...
     def fail_placements(self, gpu: int, profile: int, code: int) -> None: ...
+    def set_recovery_action(self, gpu: int, action: RecoveryAction | None) -> None: ...
 
 
 Benches = Callable[..., Bench]
@@ -215,6 +217,21 @@ class CardSuite:
                 action()
         with pytest.raises(InvalidArgumentError):
             hardware.profiles("GPU-11111111-2222-3333-4444-555555555555")
+
+    def test_a_new_recovery_action_is_reported_by_an_event(self, bench: Bench, gpu: str) -> None:
+        assert bench.hardware.recovery_action(gpu) is RecoveryAction.NONE
+        bench.set_recovery_action(0, RecoveryAction.DRAIN_AND_RESET)
+        assert bench.hardware.wait_event(1) == Event(EventKind.RECOVERY_ACTION, gpu)
+        assert bench.hardware.recovery_action(gpu) is RecoveryAction.DRAIN_AND_RESET
+
+    def test_a_reset_ends_the_recovery_action(self, bench: Bench, gpu: str) -> None:
+        bench.set_recovery_action(0, RecoveryAction.GPU_RESET)
+        bench.reset(0)
+        assert bench.hardware.recovery_action(gpu) is RecoveryAction.NONE
+
+    def test_an_old_driver_reports_no_recovery_action(self, bench: Bench, gpu: str) -> None:
+        bench.set_recovery_action(0, None)
+        assert bench.hardware.recovery_action(gpu) is None
 
     def test_a_card_with_mig_off_reports_its_profiles(self, benches: Benches) -> None:
         bench = benches("h100-80", mig=False)

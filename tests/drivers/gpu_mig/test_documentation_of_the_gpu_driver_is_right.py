@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from dradriver.cli import main
 from dradriver_gpu_mig.card.simulator import CATALOG
-from dradriver_gpu_mig.health import findings
+from dradriver_gpu_mig.health.recovery_actions import RECOVERIES
+from dradriver_gpu_mig.health.xids import get_default_effect
 from dradriver_gpu_mig.settings import GpuSettings, read_settings
 
 ROOT = Path(__file__).parents[3]
@@ -50,6 +51,13 @@ def test_every_simulated_card_is_named() -> None:
 
 
 def test_the_numbers_of_errors_are_those_in_the_code() -> None:
-    rows = re.findall(r"^\| XID ([0-9, ]+):", PAGE, re.MULTILINE)
-    told = [{int(number) for number in row.split(",")} for row in rows]
-    assert told == [set(findings._APPLICATION_XIDS), set(findings._FATAL_XIDS)]
+    rows = re.findall(r"^\| an XID after which .*?\(([0-9, ]+), \.\.\.\)", PAGE, re.MULTILINE)
+    effects = [{get_default_effect(int(number)) for number in row.split(",")} for row in rows]
+    assert effects == [{"Ignore"}, {"NoExecute"}]
+
+
+def test_every_recovery_action_is_in_the_table() -> None:
+    section = PAGE.partition("| recovery action |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| [^|]+ \| ((?:`[a-z0-9-]+`(?:, )?)+) \| `(\w+)`", section, re.MULTILINE)
+    told = {(value, effect) for values, effect in rows for value in re.findall(r"`([a-z0-9-]+)`", values)}
+    assert told == {(recovery.value, recovery.effect) for recovery in RECOVERIES.values()}

@@ -58,7 +58,7 @@ def test_a_claim_goes_on_where_another_one_has_just_switched_mig(tmp_path: Path)
         other = DeviceRecord(device=f"{WHOLE}-mig-3g-40gb-4", claim="another", gpu=gpu, boot=record_store.boot)
 
         def hook(called: str, when: str) -> None:
-            if (called, when) == ("needs_reset", "after"):  # the end of a look
+            if (called, when) == ("gpu", "after"):  # the end of a look
                 record_store.put(other)
                 controls.set_mig_mode(gpu, enabled=True)
 

@@ -43,6 +43,7 @@ from dradriver_gpu_mig.card.values import (
     Placement,
     Process,
     Profile,
+    RecoveryAction,
     System,
     TimeSlice,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "Placement",
     "Process",
     "Profile",
+    "RecoveryAction",
     "ResetRequiredError",
     "System",
     "TimeSlice",

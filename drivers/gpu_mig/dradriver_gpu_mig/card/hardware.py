@@ -12,6 +12,7 @@ from dradriver_gpu_mig.card.values import (
     Placement,
     Process,
     Profile,
+    RecoveryAction,
     System,
     TimeSlice,
 )
@@ -210,8 +211,8 @@ class GpuHardware(Protocol):
             gpu: UUID of the GPU.
         """
 
-    def needs_reset(self, gpu: str) -> bool | None:
-        """Return whether the GPU or its node must be reset before the GPU works correctly; None: unknown.
+    def recovery_action(self, gpu: str) -> RecoveryAction | None:
+        """Return what must be done before the GPU works correctly; None: the driver does not report it.
 
         Args:
             gpu: UUID of the GPU.

@@ -15,6 +15,7 @@ __all__ = [
     "Placement",
     "Process",
     "Profile",
+    "RecoveryAction",
     "System",
     "TimeSlice",
 ]
@@ -183,6 +184,21 @@ class TimeSlice(enum.Enum):
     LONG = 3
 
 
+class RecoveryAction(enum.Enum):
+    """What must be done before a GPU works again (values of NVML's `nvmlDeviceGpuRecoveryAction_t`)."""
+
+    NONE = 0
+    GPU_RESET = 1
+    NODE_REBOOT = 2
+    DRAIN_P2P = 3
+    DRAIN_AND_RESET = 4
+    RECOVER_IMEX_DOMAIN = 5
+    BUS_RESET = 6
+    SYSTEM_REBOOT = 7
+    UNKNOWN = -1
+    """An action that this version does not know."""
+
+
 class EventKind(enum.Enum):
     """Kind of an event."""
 
@@ -191,6 +207,7 @@ class EventKind(enum.Enum):
     SINGLE_BIT_ECC = "memory that was corrected"
     GPU_LOST = "it fell off the bus or hangs"
     MIG_CHANGED = "somebody made or destroyed an instance, or switched MIG"
+    RECOVERY_ACTION = "the recovery action of the GPU changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ NVML reports an event only once, so a new process learns from this file which ev
 received.
 
 - `findings`: errors and losses of GPUs, the devices that these affect, and when they end.
+- `recovery_actions`: what a GPU itself says must be done, and the taint for each action.
+- `xids`: NVIDIA's catalog of error numbers.
 - `findings_file`: the file of findings.
 """
 
@@ -20,8 +22,10 @@ from dradriver_gpu_mig.health.findings import (
     find_missing_device,
     is_lost_error,
     make_lost_finding,
+    make_recovery_finding,
     make_reset_finding,
     report_health,
+    requires_scan,
 )
 from dradriver_gpu_mig.health.findings_file import read_findings, write_findings
 
@@ -37,8 +41,10 @@ __all__ = [
     "find_missing_device",
     "is_lost_error",
     "make_lost_finding",
+    "make_recovery_finding",
     "make_reset_finding",
     "read_findings",
     "report_health",
+    "requires_scan",
     "write_findings",
 ]

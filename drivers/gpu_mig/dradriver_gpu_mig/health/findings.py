@@ -6,7 +6,9 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
-from dradriver_gpu_mig.card import Event, EventKind, GpuError, GpuLostError, GpuNotFoundError
+from dradriver_gpu_mig.card import Event, EventKind, GpuError, GpuLostError, GpuNotFoundError, RecoveryAction
+from dradriver_gpu_mig.health.recovery_actions import RECOVERIES
+from dradriver_gpu_mig.health.xids import describe_xid, get_default_effect
 from dradriver_gpu_mig.instances import ProfilePlacement
 from dradriver_gpu_mig.offer import DRIVER, GpuOffer
 from dradriver_gpu_mig.settings import Effect, GpuSettings
@@ -24,18 +26,15 @@ __all__ = [
     "find_missing_device",
     "is_lost_error",
     "make_lost_finding",
+    "make_recovery_finding",
     "make_reset_finding",
     "report_health",
+    "requires_scan",
 ]
 
-_APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
-"""XIDs that a program causes and that leave the GPU unchanged."""
-_FATAL_XIDS: Final = frozenset({48, 62, 64, 74, 79, 95, 119, 120, 140})
-"""XIDs after which the GPU does not work until a reset.
-
-They concern memory, microcontrollers, links and the bus.
-"""
-
+_RECOVERY_ACTION_CHANGED: Final = 154
+"""The XID by which drivers before the event of the same name report a new recovery action."""
+_DEFAULT_ECC_EFFECT: Final = "NoExecute"
 _SEVERITY: Final[Mapping[Effect, int]] = {"Ignore": 0, "None": 1, "NoSchedule": 2, "NoExecute": 3}
 
 
@@ -69,6 +68,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"subject": "whe
         effect: effect of the taint.
         message: text for people.
         reported_at: when the error was reported (Unix time).
+        chosen: whether the operator chose the effect. Such a finding does not end because the GPU says that it
+            can be used.
         needed_reset: whether the GPU reported, after the error, that it needs a reset. If the GPU no longer
             reports this, it was reset.
     """
@@ -79,6 +80,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"subject": "whe
     effect: Effect
     message: str
     reported_at: float = 0.0
+    chosen: bool = False
     needed_reset: bool = False
 
 
@@ -95,25 +97,47 @@ def classify_event(event: Event, card: GpuCard | None, settings: GpuSettings, no
     if subject is None:
         return None
     if event.kind is EventKind.XID and event.xid is not None:
-        effect = settings.xids.get(event.xid) or _default_effect(event.xid)
-        message = f"{event.gpu} reported XID {event.xid}"
-        finding = Finding(
-            subject=subject, key="xid", value=str(event.xid), effect=effect, message=message, reported_at=now
-        )
+        chosen = settings.xids.get(event.xid)
+        default: Effect = get_default_effect(event.xid)
+        key, value, message = "xid", str(event.xid), f"{event.gpu} reported {describe_xid(event.xid)}"
     elif event.kind is EventKind.DOUBLE_BIT_ECC:
-        message = f"{event.gpu} reported an uncorrected memory error"
-        finding = Finding(
-            subject=subject, key="ecc", effect=settings.double_bit_ecc, message=message, reported_at=now
-        )
+        chosen, default = settings.double_bit_ecc, _DEFAULT_ECC_EFFECT
+        key, value, message = "ecc", "", f"{event.gpu} reported an uncorrected memory error"
     else:
         return None
-    return None if finding.effect == "Ignore" else finding
+    effect = chosen or _limit_by_card(default, card)
+    if effect == "Ignore":
+        return None
+    return Finding(
+        subject=subject,
+        key=key,
+        value=value,
+        effect=effect,
+        message=message,
+        reported_at=now,
+        chosen=chosen is not None,
+    )
 
 
-def _default_effect(xid: int) -> Effect:
-    if xid in _APPLICATION_XIDS:
-        return "Ignore"
-    return "NoExecute" if xid in _FATAL_XIDS else "NoSchedule"
+def requires_scan(event: Event) -> bool:
+    """Return whether the cards must be read after an event, even if it is no error.
+
+    Args:
+        event: the event from NVML.
+    """
+    kinds = {EventKind.GPU_LOST, EventKind.MIG_CHANGED, EventKind.RECOVERY_ACTION}
+    return event.kind in kinds or event.xid == _RECOVERY_ACTION_CHANGED
+
+
+def _limit_by_card(effect: Effect, card: GpuCard | None) -> Effect:
+    """Return the effect of an error on a GPU that may report a recovery action.
+
+    If the GPU says that it can be used, the error has no effect. If it says what must be done, this decides,
+    and the error only explains it.
+    """
+    if card is None or card.recovery_action is None or effect == "Ignore":
+        return effect
+    return "Ignore" if card.recovery_action is RecoveryAction.NONE else "None"
 
 
 def _find_subject(event: Event, card: GpuCard | None) -> FindingSubject | None:
@@ -156,13 +180,33 @@ def make_lost_finding(gpu: str) -> Finding:
 
 
 def make_reset_finding(gpu: str) -> Finding:
-    """Return the finding for a GPU that reports that it needs a reset. Its error event may have been missed.
+    """Return the finding for a GPU whose calls fail because it needs a reset.
 
     Args:
         gpu: UUID of the GPU.
     """
     message = f"{gpu} needs a reset"
     return Finding(subject=FindingSubject(gpu), key="reset-required", effect="NoSchedule", message=message)
+
+
+def make_recovery_finding(card: GpuCard, settings: GpuSettings) -> Finding | None:
+    """Return the finding for a GPU that says what must be done before it works, or None.
+
+    Args:
+        card: the GPU.
+        settings: the operator's settings.
+    """
+    recovery = RECOVERIES.get(card.recovery_action) if card.recovery_action is not None else None
+    if recovery is None:
+        return None
+    gpu = card.gpu.uuid
+    return Finding(
+        subject=FindingSubject(gpu),
+        key="recovery-action",
+        value=recovery.value,
+        effect=settings.recovery_actions.get(recovery.value, recovery.effect),
+        message=f"{gpu} reports the recovery action {recovery.value}: {recovery.remedy}",
+    )
 
 
 def find_missing_device(offer: GpuOffer) -> Finding | None:
@@ -213,9 +257,10 @@ def drop_ended(
 
 
 def _has_ended(finding: Finding, card: GpuCard | None, settings: GpuSettings, now: float) -> bool:
-    """Return whether the GPU was reset, the instance was destroyed, or `recover_seconds` has passed."""
+    """Return whether the GPU works, the instance was destroyed, or `recover_seconds` has passed."""
     instance = finding.subject.instance
-    was_reset = finding.needed_reset and card is not None and card.needs_reset is False
+    works = card is not None and card.recovery_action is RecoveryAction.NONE
+    was_reset = works and (finding.needed_reset or not finding.chosen)
     destroyed = (
         instance is not None
         and card is not None
@@ -226,7 +271,9 @@ def _has_ended(finding: Finding, card: GpuCard | None, settings: GpuSettings, no
 
 
 def _update_needed_reset(finding: Finding, card: GpuCard | None) -> Finding:
-    needed_reset = finding.needed_reset or (card is not None and card.needs_reset is True)
+    needed_reset = finding.needed_reset or (
+        card is not None and card.recovery_action not in {None, RecoveryAction.NONE}
+    )
     return msgspec.structs.replace(finding, needed_reset=needed_reset)
 
 

@@ -14,7 +14,7 @@ import dradriver_gpu_mig.driver
 from dradriver import DriverContext
 from dradriver.node.driver_context import ContextRequests, ProcessContext
 from dradriver_gpu_mig import GpuDriver
-from dradriver_gpu_mig.card import Event, EventKind, NotSupportedError, Placement
+from dradriver_gpu_mig.card import Event, EventKind, NotSupportedError, Placement, RecoveryAction
 from dradriver_gpu_mig.card.simulator import GpuMemoryStore, SimulatedGpus
 from dradriver_gpu_mig.health import (
     Finding,
@@ -37,9 +37,11 @@ OTHER = "gpu-0000-07-00-0-mig-1g-5gb-0"
 
 @pytest.fixture
 def card() -> GpuCard:
+    """A GPU whose driver does not report recovery actions."""
     hardware = SimulatedGpus()
     hardware.open()
     gpu = hardware.gpus()[0].uuid
+    hardware.set_recovery_action(gpu, None)
     (profile,) = (each for each in hardware.profiles(gpu) if each.name == "3g.20gb")
     made = hardware.create_gpu_instance(gpu, profile.id, profile.placements[1])
     hardware.create_compute_instance(gpu, made)
@@ -63,7 +65,9 @@ def test_faults_of_programs_are_no_fault_of_the_gpu(card: GpuCard, number: int) 
     assert classify_event(xid(card, number), card, GpuSettings(), 0) is None
 
 
-@pytest.mark.parametrize(("number", "effect"), [(79, "NoExecute"), (48, "NoExecute"), (63, "NoSchedule")])
+@pytest.mark.parametrize(
+    ("number", "effect"), [(79, "NoExecute"), (48, "NoExecute"), (144, "NoSchedule"), (999, "NoSchedule")]
+)
 def test_an_xid_keeps_claims_away_and_a_fatal_one_evicts(card: GpuCard, number: int, effect: str) -> None:
     found = compute_marks(card, classify_event(xid(card, number), card, GpuSettings(), 0))
     assert len(found) == 25
@@ -71,17 +75,17 @@ def test_an_xid_keeps_claims_away_and_a_fatal_one_evicts(card: GpuCard, number: 
 
 
 def test_the_effect_of_an_xid_is_the_operators_choice(card: GpuCard) -> None:
-    settings = read_settings("xids: {79: None, 13: NoSchedule, 63: Ignore}".replace("None", '"None"'), "node")
+    settings = read_settings("xids: {79: None, 13: NoSchedule, 64: Ignore}".replace("None", '"None"'), "node")
     effects = [
         finding.effect if (finding := classify_event(xid(card, number), card, settings, 0)) else ""
-        for number in (79, 13, 63)
+        for number in (79, 13, 64)
     ]
     assert effects == ["None", "NoSchedule", ""]
 
 
 def test_an_error_of_an_instance_is_that_devices_alone(card: GpuCard) -> None:
-    found = compute_marks(card, classify_event(xid(card, 94, instance=True), card, GpuSettings(), 0))
-    assert found == {DEVICE: [("gpu.nvidia.com/xid", "94", "NoSchedule")]}
+    found = compute_marks(card, classify_event(xid(card, 95, instance=True), card, GpuSettings(), 0))
+    assert found == {DEVICE: [("gpu.nvidia.com/xid", "95", "NoExecute")]}
 
 
 def test_memory_that_was_corrected_means_nothing_and_memory_that_was_not_evicts(card: GpuCard) -> None:
@@ -93,7 +97,7 @@ def test_memory_that_was_corrected_means_nothing_and_memory_that_was_not_evicts(
 def test_of_several_xids_the_gravest_is_shown(card: GpuCard) -> None:
     findings = [
         classify_event(xid(card, number), card, GpuSettings(), reported_at)
-        for reported_at, number in enumerate((79, 63))
+        for reported_at, number in enumerate((79, 144))
     ]
     assert compute_marks(card, *findings)[OTHER] == [("gpu.nvidia.com/xid", "79", "NoExecute")]
 
@@ -101,7 +105,7 @@ def test_of_several_xids_the_gravest_is_shown(card: GpuCard) -> None:
 def test_a_repeated_error_counts_once_from_its_last_time(card: GpuCard) -> None:
     findings: list[Finding] = []
     for reported_at in range(3):
-        finding = classify_event(xid(card, 63), card, GpuSettings(), reported_at)
+        finding = classify_event(xid(card, 64), card, GpuSettings(), reported_at)
         assert finding is not None
         findings = add_finding(findings, finding)
     assert [finding.reported_at for finding in findings] == [2]
@@ -127,9 +131,12 @@ def test_an_error_is_over_when_its_gpu_is_back_or_after_the_operators_patience()
 
 
 def test_an_error_is_over_when_its_gpu_needed_a_reset_and_needs_none_any_more(card: GpuCard) -> None:
-    (right, wrong) = (replace(card, needs_reset=needs) for needs in (False, True))
-    finding = classify_event(xid(card, 95), card, GpuSettings(), 0)
-    assert finding is not None
+    (right, wrong) = (
+        replace(card, recovery_action=action) for action in (RecoveryAction.NONE, RecoveryAction.GPU_RESET)
+    )
+    settings = GpuSettings(xids={95: "NoExecute"})
+    finding = classify_event(xid(card, 95), right, settings, 0)
+    assert finding is not None  # the operator chose the effect
     findings = drop_ended([finding], set(), {card.gpu.uuid: right}, GpuSettings(), 1)
     assert findings == [finding]  # the GPU may report that it needs a reset later than the error
     findings = drop_ended(findings, set(), {card.gpu.uuid: wrong}, GpuSettings(), 2)
@@ -139,7 +146,7 @@ def test_an_error_is_over_when_its_gpu_needed_a_reset_and_needs_none_any_more(ca
 
 
 def test_an_error_of_an_instance_ends_with_the_instance(card: GpuCard) -> None:
-    finding = classify_event(xid(card, 94, instance=True), card, GpuSettings(), 0)
+    finding = classify_event(xid(card, 95, instance=True), card, GpuSettings(), 0)
     assert finding is not None
     assert drop_ended([finding], set(), {card.gpu.uuid: card}, GpuSettings(), 1) == [finding]
     assert drop_ended([finding], set(), {card.gpu.uuid: replace(card, instances=())}, GpuSettings(), 1) == []
@@ -179,6 +186,15 @@ async def watched(folder: Path, store: GpuMemoryStore) -> AsyncIterator[tuple[Gp
         await driver.shutdown()
 
 
+def old_card() -> GpuMemoryStore:
+    """A GPU whose driver does not report recovery actions."""
+    store = GpuMemoryStore()
+    controls = SimulatedGpus(store=store)
+    controls.open()
+    controls.set_recovery_action(controls.gpus()[0].uuid, None)
+    return store
+
+
 async def health_of(driver: GpuDriver, right: Callable[[dra.DeviceHealth], bool]) -> dra.DeviceHealth:
     async for reports in driver.health():
         (found,) = (each for each in reports if each.device == DEVICE)
@@ -194,15 +210,17 @@ async def test_an_event_reaches_kubelet_and_scheduler_and_outlives_the_process(
     asked = asyncio.Event()
     async with watched(tmp_path, store) as (driver, controls):
         driver.set_context(ProcessContext(ContextRequests(rediscover=asked.set), "node-1", tmp_path))
-        controls.report_error(controls.gpus()[0].uuid, EventKind.XID, xid=79, needs_reset=True)
+        gpu = controls.gpus()[0].uuid
+        controls.report_error(gpu, EventKind.XID, xid=79)
+        controls.set_recovery_action(gpu, RecoveryAction.NODE_REBOOT)
         report = await health_of(driver, lambda each: each.health is dra.Health.UNHEALTHY)
-        assert report.message.endswith("reported XID 79")
+        assert report.message.endswith("recovery action node-reboot: reboot the node")
         assert asked.is_set()
     async with watched(tmp_path, store) as (again, controls):
         (pool,) = await again.discover()
         assert {(taint.key, taint.value) for device in pool.devices for taint in device.taints} == {
             ("gpu.nvidia.com/xid", "79"),
-            ("gpu.nvidia.com/reset-required", ""),
+            ("gpu.nvidia.com/recovery-action", "node-reboot"),
         }
         controls.reset(controls.gpus()[0].uuid)
         (pool,) = await again.discover()
@@ -212,10 +230,10 @@ async def test_an_event_reaches_kubelet_and_scheduler_and_outlives_the_process(
 async def test_a_gpu_that_failed_before_the_driver_started_is_tainted(tmp_path: Path) -> None:
     async with watched(tmp_path, GpuMemoryStore()) as (driver, controls):
         gpu = controls.gpus()[0].uuid
-        controls.report_error(gpu, EventKind.XID, xid=79, needs_reset=True)
+        controls.set_recovery_action(gpu, RecoveryAction.GPU_RESET)
         (pool,) = await driver.discover()
         assert {(mark.key, mark.effect) for device in pool.devices for mark in device.taints} == {
-            ("gpu.nvidia.com/reset-required", "NoSchedule")
+            ("gpu.nvidia.com/recovery-action", "NoExecute")
         }
         controls.reset(gpu)
         (pool,) = await driver.discover()
@@ -223,14 +241,14 @@ async def test_a_gpu_that_failed_before_the_driver_started_is_tainted(tmp_path: 
 
 
 async def test_faults_of_programs_cost_no_look_at_the_cards(tmp_path: Path) -> None:
-    async with watched(tmp_path, GpuMemoryStore()) as (driver, controls):
+    async with watched(tmp_path, old_card()) as (driver, controls):
         node, gpu, looks = driver._node, controls.gpus()[0].uuid, list[str]()
         assert node is not None
         cast(SimulatedGpus, node.cards.hardware).hook = lambda call, _: looks.append(call)
         instance = make(controls, "3g.20gb", 4)
         assert not await node.handle_event(Event(EventKind.XID, gpu, 13, instance, 0))
         assert looks == []
-        assert await node.handle_event(Event(EventKind.XID, gpu, 94, instance, 0))
+        assert await node.handle_event(Event(EventKind.XID, gpu, 95, instance, 0))
         assert looks != []
 
 
@@ -260,7 +278,7 @@ def make(controls: SimulatedGpus, name: str, start: int) -> int:
 async def test_an_error_of_an_instance_that_was_made_since_the_last_look_is_that_devices_alone(
     tmp_path: Path,
 ) -> None:
-    async with watched(tmp_path, GpuMemoryStore()) as (driver, controls):
+    async with watched(tmp_path, old_card()) as (driver, controls):
         instance = make(controls, "3g.20gb", 4)
         await driver._node.handle_event(Event(EventKind.XID, controls.gpus()[0].uuid, 95, instance, 0))  # type: ignore[union-attr]
         marked = {name for name, values in (await tainted(driver)).items() if "95" in values}
@@ -268,7 +286,7 @@ async def test_an_error_of_an_instance_that_was_made_since_the_last_look_is_that
 
 
 async def test_an_error_of_an_instance_that_is_gone_taints_nothing(tmp_path: Path) -> None:
-    async with watched(tmp_path, GpuMemoryStore()) as (driver, controls):
+    async with watched(tmp_path, old_card()) as (driver, controls):
         instance = make(controls, "3g.20gb", 4)
         await driver.discover()
         controls.reset(controls.gpus()[0].uuid)
@@ -277,7 +295,7 @@ async def test_an_error_of_an_instance_that_is_gone_taints_nothing(tmp_path: Pat
 
 
 async def test_errors_that_come_at_once_are_all_remembered(tmp_path: Path) -> None:
-    store = GpuMemoryStore()
+    store = old_card()
     numbers = range(200, 220)
     async with watched(tmp_path, store) as (driver, controls):
         gpu = controls.gpus()[0].uuid
@@ -307,7 +325,7 @@ async def test_a_gpu_with_events_is_heard_after_gpus_without_events(
     await driver.discover()
     hardware = driver._node.cards.hardware  # type: ignore[union-attr]
     assert isinstance(hardware, Late)
-    hardware.report_error(hardware.gpus()[0].uuid, EventKind.XID, xid=79)
+    hardware.set_recovery_action(hardware.gpus()[0].uuid, RecoveryAction.NODE_REBOOT)
     report = await health_of(driver, lambda each: each.health is dra.Health.UNHEALTHY)
-    assert report.message.endswith("reported XID 79")
+    assert report.message.endswith("reboot the node")
     await driver.shutdown()

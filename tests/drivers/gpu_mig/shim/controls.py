@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 
-from dradriver_gpu_mig.card import EventKind, Process
+from dradriver_gpu_mig.card import EventKind, Process, RecoveryAction
 
 __all__ = ["SIGKILL", "ShimControls", "environment"]
 
@@ -16,6 +16,7 @@ _TYPES = {
     EventKind.DOUBLE_BIT_ECC: 0x2,
     EventKind.XID: 0x8,
     EventKind.MIG_CHANGED: 0x100,
+    EventKind.RECOVERY_ACTION: 0x8000,
 }
 
 
@@ -76,6 +77,10 @@ class ShimControls:
     def reset(self, gpu: int) -> None:
         """The GPU is back, without instances, in its pending MIG mode."""
         self._call("shimReset", gpu)
+
+    def set_recovery_action(self, gpu: int, action: RecoveryAction | None) -> None:
+        """The GPU reports another recovery action. None: its driver does not report recovery actions."""
+        self._call("shimRecovery", gpu, _ALL if action is None else action.value)
 
     def set_processes(self, gpu: int, processes: Sequence[Process]) -> None:
         """These processes, and no others, use the GPU."""

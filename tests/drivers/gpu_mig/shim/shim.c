@@ -172,6 +172,19 @@ API int nvmlDeviceGetMemoryInfo(const thing_t *t, memory_t *out) {
 API int nvmlDeviceGetBrand(const thing_t *t, unsigned *out) { CHECK(refused(t)); *out = model_of(t->gpu)->brand; return SUCCESS; }
 API int nvmlDeviceGetArchitecture(const thing_t *t, unsigned *out) { CHECK(refused(t)); *out = model_of(t->gpu)->architecture; return SUCCESS; }
 #endif
+typedef struct { unsigned id, scope; long long timestamp, latency; unsigned type; int answer; unsigned long long value; } field_t;
+#define RECOVERY_ACTION 230
+#ifndef OLD_DRIVER
+API int nvmlDeviceGetFieldValues(const thing_t *t, int count, field_t *fields) {
+    CHECK(refused_gpu(t));
+    for (int i = 0; i < count; i++) {
+        unsigned action = S->cards[t->gpu].recovery;
+        fields[i].answer = fields[i].id == RECOVERY_ACTION && action != ALL ? SUCCESS : NOT_SUPPORTED;
+        fields[i].type = 1, fields[i].value = action;
+    }
+    return SUCCESS;
+}
+#endif
 API int nvmlDeviceGetComputeMode(const thing_t *t, unsigned *out) { CHECK(refused(t)); *out = S->cards[t->gpu].mode; return SUCCESS; }
 API int nvmlDeviceSetComputeMode(const thing_t *t, unsigned mode) {
     CHECK(refused(t));
@@ -488,6 +501,7 @@ API int nvmlComputeInstanceDestroy(const thing_t *t) {
 
 /* --- events ----------------------------------------------------------------------------------------------- */
 
+#define EVENTS 0x910BULL
 typedef struct { uint64_t heard, types[MAX_GPUS]; } set_t;
 typedef struct { const thing_t *device; unsigned long long type, data; unsigned gi, ci; } event_data_t;
 API int nvmlEventSetCreate(set_t **out) {
@@ -497,11 +511,11 @@ API int nvmlEventSetCreate(set_t **out) {
     return SUCCESS;
 }
 API int nvmlEventSetFree(set_t *set) { free(set); return SUCCESS; }
-API int nvmlDeviceGetSupportedEventTypes(const thing_t *t, unsigned long long *out) { CHECK(refused_gpu(t)); *out = 0x110B; return SUCCESS; }
+API int nvmlDeviceGetSupportedEventTypes(const thing_t *t, unsigned long long *out) { CHECK(refused_gpu(t)); *out = EVENTS; return SUCCESS; }
 API int nvmlDeviceRegisterEvents(const thing_t *t, unsigned long long types, set_t *set) {
     CHECK(refused_gpu(t));
     CHECK(fault(__func__, 0));
-    if (types & ~0x110BULL) return NOT_SUPPORTED;
+    if (types & ~EVENTS) return NOT_SUPPORTED;
     set->types[t->gpu] |= types;
     return SUCCESS;
 }
@@ -557,6 +571,7 @@ API int shimReset(unsigned gpu) {
     lock();
     card_t *card = &S->cards[gpu];
     card->lost = card->gone = card->mode = card->slice = 0;
+    if (card->recovery != ALL) card->recovery = 0;
     card->refusal = 0;
     memset(card->processes, 0, sizeof card->processes);
     apply_pending(card);
@@ -568,6 +583,14 @@ API int shimUse(unsigned gpu, unsigned place, unsigned pid, unsigned long long m
     TOUCH(gpu);
     if (place >= MAX_PROCESSES) return INVALID_ARGUMENT;
     lock(); S->cards[gpu].processes[place] = (process_t){pid, gi, ci, memory}; unlock();
+    return SUCCESS;
+}
+API int shimRecovery(unsigned gpu, unsigned action) {
+    TOUCH(gpu);
+    lock();
+    S->cards[gpu].recovery = action;
+    if (action != ALL) tell(gpu, 0x8000, 0, ALL, ALL);
+    unlock();
     return SUCCESS;
 }
 API int shimTimeSlice(unsigned gpu, unsigned slice) { TOUCH(gpu); S->cards[gpu].slice = slice; return SUCCESS; }

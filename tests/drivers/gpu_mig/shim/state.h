@@ -35,6 +35,7 @@ typedef struct { int there; unsigned profile, start, compute[MAX_COMPUTE]; /* sl
 typedef struct { unsigned pid, gi, ci; uint64_t memory; } process_t;
 typedef struct {
     unsigned model, mig, pending, lost, gone, mode, slice;
+    unsigned recovery; /* the recovery action; ALL: the driver does not report it */
     char refusing[64]; /* the call about it that is refused; empty: every one */
     int refusal, refusal_skip, refusals; /* the answer, 0: none; after so many calls; how often, -1: always */
     unsigned placeless; /* the profile whose placements are refused */

@@ -22,6 +22,7 @@ _KINDS: Final[Mapping[int, EventKind]] = {
     pynvml.nvmlEventTypeDoubleBitEccError: EventKind.DOUBLE_BIT_ECC,
     pynvml.nvmlEventTypeSingleBitEccError: EventKind.SINGLE_BIT_ECC,
     pynvml.nvmlEventMigConfigChange: EventKind.MIG_CHANGED,
+    pynvml.nvmlEventTypeGpuRecoveryAction: EventKind.RECOVERY_ACTION,
 }
 
 

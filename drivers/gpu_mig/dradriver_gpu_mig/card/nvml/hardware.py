@@ -44,6 +44,7 @@ from dradriver_gpu_mig.card.values import (
     Placement,
     Process,
     Profile,
+    RecoveryAction,
     System,
     TimeSlice,
 )
@@ -284,13 +285,16 @@ class NvmlGpus(GpuHardware):
         return tuple(sorted(found.values(), key=lambda process: process.pid))
 
     @translate_nvml_errors
-    def needs_reset(self, gpu: str) -> bool | None:
+    def recovery_action(self, gpu: str) -> RecoveryAction | None:
         """See `GpuHardware`."""
-        action = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
-        field = call_or_default(lambda: pynvml.nvmlDeviceGetFieldValues(self._handle(gpu), [action])[0], None)
+        number = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+        field = call_or_default(lambda: pynvml.nvmlDeviceGetFieldValues(self._handle(gpu), [number])[0], None)
         if field is None or field.nvmlReturn != pynvml.NVML_SUCCESS:
             return None
-        return bool(field.value.uiVal != pynvml.NVML_GPU_RECOVERY_ACTION_NONE)
+        try:
+            return RecoveryAction(field.value.uiVal)
+        except ValueError:
+            return RecoveryAction.UNKNOWN
 
     @translate_nvml_errors
     def wait_event(self, timeout: float) -> Event | None:

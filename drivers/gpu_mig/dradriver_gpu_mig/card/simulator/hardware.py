@@ -51,6 +51,7 @@ from dradriver_gpu_mig.card.values import (
     Placement,
     Process,
     Profile,
+    RecoveryAction,
     System,
     TimeSlice,
 )
@@ -249,10 +250,10 @@ class SimulatedGpus(GpuHardware):
             )
             return tuple(sorted(profiles, key=lambda process: process.pid))
 
-    def needs_reset(self, gpu: str) -> bool | None:
+    def recovery_action(self, gpu: str) -> RecoveryAction | None:
         """See `GpuHardware`."""
-        with self._gpu_call("needs_reset", gpu) as (_, card, _):
-            return card.needs_reset
+        with self._gpu_call("recovery_action", gpu) as (_, card, _):
+            return None if card.recovery_action is None else RecoveryAction(card.recovery_action)
 
     def wait_event(self, timeout: float) -> Event | None:
         """See `GpuHardware`."""
@@ -321,7 +322,9 @@ class SimulatedGpus(GpuHardware):
         """
         with self._store.change() as state:
             card = find_gpu(state, gpu)
-            card.lost, card.needs_reset, card.compute_mode, card.time_slice = False, False, 0, 0
+            card.lost, card.compute_mode, card.time_slice = False, 0, 0
+            if card.recovery_action is not None:
+                card.recovery_action = RecoveryAction.NONE.value
             card.removed, card.error_code = False, 0
             card.processes = []
             apply_pending_mig_mode(card)
@@ -334,21 +337,30 @@ class SimulatedGpus(GpuHardware):
         *,
         xid: int | None = None,
         gpu_instance: int | None = None,
-        needs_reset: bool = False,
     ) -> None:
-        """Report an error of the GPU or of one of its instances. The GPU may then need a reset.
+        """Report an error of the GPU or of one of its instances.
 
         Args:
             gpu: UUID of the GPU.
             kind: kind of the event.
             xid: number of the XID; None for other kinds of events.
             gpu_instance: ID of the affected GPU instance; None: the whole GPU.
-            needs_reset: whether the GPU needs a reset from now on.
         """
         with self._store.change() as state:
-            find_gpu(state, gpu).needs_reset |= needs_reset
             compute = None if gpu_instance is None else 0
             add_event(state, kind, gpu, xid, gpu_instance, compute)
+
+    def set_recovery_action(self, gpu: str, action: RecoveryAction | None) -> None:
+        """Set the recovery action of the GPU, and report that it changed.
+
+        Args:
+            gpu: UUID of the GPU.
+            action: the action; None: the driver is too old to report recovery actions.
+        """
+        with self._store.change() as state:
+            find_gpu(state, gpu).recovery_action = None if action is None else action.value
+            if action is not None:
+                add_event(state, EventKind.RECOVERY_ACTION, gpu)
 
     def set_processes(self, gpu: str, processes: Iterable[Process]) -> None:
         """Set the processes that use the GPU.

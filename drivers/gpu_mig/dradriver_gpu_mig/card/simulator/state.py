@@ -57,7 +57,7 @@ class GpuState(
     removed: bool = False
     error_code: int = 0
     placement_errors: dict[int, int] = {}
-    needs_reset: bool = False
+    recovery_action: int | None = 0
     compute_mode: int = 0
     time_slice: int = 0
     instances: dict[int, InstanceState] = {}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dradriver_gpu_mig.card import Event, EventKind, InvalidArgumentError, Process
+from dradriver_gpu_mig.card import Event, EventKind, InvalidArgumentError, Process, RecoveryAction
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.card.simulator import CATALOG
 from tests.drivers.gpu_mig.card_suite import Benches, CardSuite, Reading, ReadingSuite, read
@@ -36,6 +36,9 @@ class ShimBench:
 
     def fail_placements(self, gpu: int, profile: int, code: int) -> None:
         self._controls.fail_placements(gpu, profile, code)
+
+    def set_recovery_action(self, gpu: int, action: RecoveryAction | None) -> None:
+        self._controls.set_recovery_action(gpu, action)
 
     def set_processes(self, gpu: int, processes: Sequence[Process]) -> None:
         self._controls.set_processes(gpu, processes)
