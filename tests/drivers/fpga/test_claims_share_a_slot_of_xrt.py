@@ -84,7 +84,7 @@ def test_a_slot_is_shared_only_if_the_operator_says_so(node: Node) -> None:
 
 
 def test_ports_of_dfl_are_not_shared(tmp_path: Path) -> None:
-    """Their driver gives a port to one process."""
+    """Their driver does not keep processes apart."""
     folder = tmp_path / "pac"
     folder.mkdir()
     assert slots(Node(folder, ("pac",), settings={"sharing": {"claimsPerSlot": 2}})) == []

@@ -7,6 +7,7 @@ import yaml
 from click.testing import CliRunner
 
 from dradriver.cli import main
+from dradriver_fpga.card import FaultKind, Mechanism
 from dradriver_fpga.card.simulator import CATALOG
 from dradriver_fpga.offer import build_pool, list_offers
 from dradriver_fpga.settings import BitstreamRules, FpgaSettings, read_settings
@@ -60,3 +61,25 @@ def test_a_wrong_parameter_is_found_by_validate(tmp_path: Path) -> None:
 
 def test_the_cards_of_the_simulator_are_named() -> None:
     assert not [name for name in CATALOG if f"`{name}`" not in PAGE]
+
+
+def test_the_tests_of_the_comparison_exist() -> None:
+    section = PAGE.partition("## Compared with the device plugins")[2].partition("\n## ")[0]
+    paths = re.findall(r"\((\.\./\.\./[^)]+)\)", section)
+    assert len(paths) > 20
+    assert not [path for path in paths if not (ROOT / "docs/drivers" / path).exists()]
+    rows = re.findall(r"^\| (.*) \|$", section, re.MULTILINE)[2:]
+    assert not [row for row in rows if not row.startswith("**") and "|  |" in f"|{row}|"]
+
+
+def test_every_kind_of_fault_is_in_the_table() -> None:
+    section = PAGE.partition("## Health")[2].partition("\n## ")[0]
+    values = re.findall(r"^\|[^|]+\| `([a-z-]+)` \|", section, re.MULTILINE)
+    kinds = [kind.name.lower().replace("_", "-") for kind in FaultKind]
+    assert list(dict.fromkeys(values)) == kinds, "the table is in the order of severity"
+
+
+def test_every_mechanism_is_in_the_table() -> None:
+    section = PAGE.partition("## Mechanisms")[2].partition("\n## ")[0]
+    rows = section.count("\n| ") - 1
+    assert rows == len(Mechanism) + 2, "programs for regions, for shells and for whole FPGAs are three rows"
