@@ -18,9 +18,10 @@ code. Only `card` touches hardware. All other modules reach the hardware through
 - `host`: files of NVIDIA's driver on the node.
 - `instances`: creates and destroys MIG instances with crash recovery.
 - `offer`: computes the pool of devices.
+- `passthrough`: passes whole GPUs to virtual machines.
 """
 
-from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig
+from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, VfioDeviceConfig
 from dradriver_gpu_mig.driver import GpuDriver
 
-__all__ = ["GpuConfig", "GpuDriver", "MigDeviceConfig"]
+__all__ = ["GpuConfig", "GpuDriver", "MigDeviceConfig", "VfioDeviceConfig"]

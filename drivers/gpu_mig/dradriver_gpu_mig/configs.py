@@ -10,7 +10,16 @@ import msgspec
 
 import dradriver as dra
 
-__all__ = ["GpuConfig", "GpuSharing", "MigDeviceConfig", "MigSharing", "MpsConfig", "TimeSlicingConfig"]
+__all__ = [
+    "GpuConfig",
+    "GpuSharing",
+    "IommuConfig",
+    "MigDeviceConfig",
+    "MigSharing",
+    "MpsConfig",
+    "TimeSlicingConfig",
+    "VfioDeviceConfig",
+]
 
 API_VERSION = "resource.nvidia.com/v1beta1"
 
@@ -77,3 +86,28 @@ class MigDeviceConfig(dra.Config):
     api_version = API_VERSION
     kind = "MigDeviceConfig"
     sharing: MigSharing | None = None
+
+
+class IommuConfig(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"backend_policy": "backendPolicy", "enable_api_device": "enableAPIDevice"},
+):
+    """Interface through which a virtual machine monitor uses a GPU.
+
+    Attributes:
+        backend_policy: `LegacyOnly`: the GPU's IOMMU group; `PreferIommuFD`: `/dev/iommu`, if the node has it.
+        enable_api_device: whether the container also gets `/dev/vfio/vfio` or `/dev/iommu`.
+    """
+
+    backend_policy: Literal["LegacyOnly", "PreferIommuFD"] = "LegacyOnly"
+    enable_api_device: bool = False
+
+
+class VfioDeviceConfig(dra.Config):
+    """Configuration of a GPU that is passed to a virtual machine."""
+
+    api_version = API_VERSION
+    kind = "VfioDeviceConfig"
+    iommu: IommuConfig = IommuConfig()

@@ -18,11 +18,12 @@ from dradriver_gpu_mig.card import (
     VersionMismatchError,
 )
 from dradriver_gpu_mig.card.simulator import GpuFileStore, SimulatedGpus
-from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig
+from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, VfioDeviceConfig
 from dradriver_gpu_mig.containers import Containers, SimulatedContainers
 from dradriver_gpu_mig.instances import RecordState
 from dradriver_gpu_mig.node import GpuNode
 from dradriver_gpu_mig.offer import DRIVER, select_non_overlapping
+from dradriver_gpu_mig.passthrough import PciBus
 from dradriver_gpu_mig.prepare import ClaimPreparer
 from dradriver_gpu_mig.settings import VARIABLE, GpuSettings, Mode, read_settings
 
@@ -42,19 +43,26 @@ class GpuDriver(dra.Driver):
         settings: YAML; None: the value of `$GPU_MIG_SETTINGS`.
         hardware: the cards; None: the simulator if it is configured or no NVIDIA driver is installed, else
             NVML.
+        pci: the PCI functions; None: those of the node.
 
     Raises:
         UsageError: the settings are invalid.
     """
 
     name = DRIVER
-    configs = (GpuConfig, MigDeviceConfig)
+    configs = (GpuConfig, MigDeviceConfig, VfioDeviceConfig)
     rescan_seconds = 30.0
 
-    def __init__(self, settings: str | None = None, hardware: GpuHardware | None = None) -> None:
+    def __init__(
+        self,
+        settings: str | None = None,
+        hardware: GpuHardware | None = None,
+        pci: PciBus | None = None,
+    ) -> None:
         self._settings_text = os.environ.get(VARIABLE, "") if settings is None else settings
         read_settings(self._settings_text, "")  # reports invalid settings before anything starts
         self._hardware = hardware
+        self._pci = pci
         self._node: GpuNode | None = None
         self._containers: Containers = SimulatedContainers()
         self._opening_lock = asyncio.Lock()
@@ -189,7 +197,8 @@ class GpuDriver(dra.Driver):
     async def _start_node(self, hardware: GpuHardware, settings: GpuSettings, boot: str) -> GpuNode:
         simulated = isinstance(hardware, SimulatedGpus)
         mode = settings.mode or (Mode.DYNAMIC if simulated else Mode.STATIC)
-        node = GpuNode(hardware, settings, mode, self.data_dir, boot)
+        pci = self._pci or PciBus(Path(settings.host.sysfs))
+        node = GpuNode(hardware, settings, mode, self.data_dir, boot, pci)
         await node.__aenter__()
         return node
 

@@ -38,13 +38,16 @@ from dradriver_gpu_mig.instances import (
     RecordStore,
 )
 from dradriver_gpu_mig.offer import (
+    GpuDeviceKind,
     GpuOffer,
     PoolFacts,
+    VfioFacts,
     build_pool,
     find_ambiguous_profiles,
     find_offer,
     list_offers,
 )
+from dradriver_gpu_mig.passthrough import PassthroughBinder, PciBus, has_iommufd
 from dradriver_gpu_mig.settings import GpuSettings, Mode
 from dradriver_gpu_mig.snapshot import GpuCard, MigInstance, NodeSnapshot, read_device, read_gpu, read_node
 
@@ -62,15 +65,25 @@ class GpuNode:
         mode: kind of devices that the node offers.
         folder: folder of the records and the findings.
         boot: ID of the boot.
+        pci: the PCI functions.
     """
 
     def __init__(
-        self, hardware: GpuHardware, settings: GpuSettings, mode: Mode, folder: Path, boot: str
+        self,
+        hardware: GpuHardware,
+        settings: GpuSettings,
+        mode: Mode,
+        folder: Path,
+        boot: str,
+        pci: PciBus,
     ) -> None:
         self.cards = GpuCards(hardware)
         self.record_store = RecordStore(folder / "devices", boot)
         self.reconciler = InstanceReconciler(self.cards, self.record_store)
         self.settings = settings
+        self.pci = pci
+        self.binder = PassthroughBinder(self.cards, self.record_store, pci, Path(settings.host.proc))
+        self._vfio_facts: dict[str, VfioFacts] = {}
         self._mode = mode
         self._findings_path, self._boot = folder / "findings.json", boot
         self._findings: list[Finding] = []
@@ -99,7 +112,11 @@ class GpuNode:
         Raises:
             GpuError: the device's GPU exists but cannot be read.
         """
-        known, offered = self._known_cards, self._offers_by_name.get(device)
+        passed = await self._read_passed()
+        known = {uuid: card for uuid, card in self._known_cards.items() if uuid not in passed}
+        offered = self._offers_by_name.get(device)
+        if offered is not None and (card := passed.get(offered.card.gpu.uuid)) is not None:
+            return replace(offered, card=card) if offered.kind is GpuDeviceKind.VFIO else None
         if offered is None:
             snapshot = await self.cards.call(lambda hardware: read_node(hardware, known))
             cards = list(snapshot.cards.values())
@@ -116,11 +133,16 @@ class GpuNode:
     async def discover(self) -> dra.Pool:
         """Destroy incomplete instances, read all cards, and return the present pool of devices."""
         await self.reconciler.recover()
+        await self.binder.recover()
         before = await asyncio.to_thread(self.record_store.all)
-        known = self._known_cards
+        # NVML does not know a GPU that is passed to a virtual machine. Such a GPU is not lost.
+        passed = await self._read_passed()
+        known = {uuid: card for uuid, card in self._known_cards.items() if uuid not in passed}
         snapshot = await self.cards.call(lambda hardware: read_node(hardware, known))
         after = await asyncio.to_thread(self.record_store.all)
         await self._apply_snapshot(snapshot)
+        self._known_cards |= {uuid: card for uuid, card in passed.items() if uuid not in snapshot.cards}
+        self._vfio_facts = await asyncio.to_thread(self._read_vfio_facts)
         # If a record was added or removed during the read, its instance counts neither as foreign nor as
         # missing.
         recorded = {(each.gpu, each.instance) for each in (*before, *after)}
@@ -212,7 +234,29 @@ class GpuNode:
                     yield offer, finding
 
     def _list_offers(self, card: GpuCard) -> list[GpuOffer]:
-        return list_offers(card, self._mode, self.settings.mig_switching)
+        return list_offers(card, self._mode, self.settings.mig_switching, self._vfio_facts.get(card.gpu.uuid))
+
+    async def _read_passed(self) -> dict[str, GpuCard]:
+        """Return the GPUs that are passed to virtual machines, as they were before."""
+        records = await asyncio.to_thread(self.record_store.all)
+        return {
+            record.gpu: GpuCard(record.passed.gpu, record.passed.profiles)
+            for record in records
+            if record.passed is not None
+        }
+
+    def _read_vfio_facts(self) -> dict[str, VfioFacts]:
+        """Return the PCI functions of the GPUs that have an IOMMU group; none if passthrough is off."""
+        if not self.settings.passthrough:
+            return {}
+        found = {}
+        for uuid, card in self._known_cards.items():
+            address = card.gpu.pci_address
+            if self.pci.read_group(address) is not None:
+                vendor, device = self.pci.read_ids(address)
+                memory = self.pci.read_addressable_memory(address)
+                found[uuid] = VfioFacts(vendor, device, memory, has_iommufd(Path(self.settings.host.dev)))
+        return found
 
     def _list_findings(self) -> list[Finding]:
         need_reset = {

@@ -25,11 +25,12 @@ from dradriver_gpu_mig.card import (
     MigDevice,
     NotSupportedError,
 )
-from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig
+from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, VfioDeviceConfig
 from dradriver_gpu_mig.containers import Containers, OfferedEdits
 from dradriver_gpu_mig.instances import DeviceRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.node import GpuNode
 from dradriver_gpu_mig.offer import GpuDeviceKind, GpuOffer
+from dradriver_gpu_mig.passthrough import make_passthrough_edits
 from dradriver_gpu_mig.sharing import (
     apply_sharing,
     make_mps_edits,
@@ -93,6 +94,10 @@ class ClaimPreparer:
             raise dra.DraError(
                 f"device {device.name} no longer exists, or the node does not offer it in its present mode"
             )
+        if offer.kind is GpuDeviceKind.VFIO:
+            return await self._prepare_passthrough(claim, device, offer)
+        if device.config(VfioDeviceConfig) is not None:
+            raise dra.DraError(f"device {device.name}: VfioDeviceConfig needs a device of the type vfio")
         is_whole_gpu = offer.kind is GpuDeviceKind.GPU
         config = select_config(device, is_whole_gpu=is_whole_gpu)
         settings = self._node.settings
@@ -108,6 +113,22 @@ class ClaimPreparer:
             await self._apply_settings(record, config)
         return await self._make_result(claim, offer, mig, mps)
 
+    async def _prepare_passthrough(
+        self, claim: dra.Claim, device: dra.AllocatedDevice, offer: GpuOffer
+    ) -> dra.PreparedDevice:
+        """Bind a GPU to vfio-pci, and return the device nodes for a virtual machine monitor."""
+        if device.config(GpuConfig) is not None or device.config(MigDeviceConfig) is not None:
+            raise dra.DraError(f"device {device.name}: a GPU for a virtual machine needs VfioDeviceConfig")
+        config = device.config(VfioDeviceConfig) or VfioDeviceConfig()
+        node, dev = self._node, Path(self._node.settings.host.dev)
+        record = DeviceRecord(device=device.name, claim=claim.uid, gpu=offer.card.gpu.uuid)
+        offer = await self._switch_mig(record, offer, enabled=False)
+        gpu = offer.card.gpu
+        await node.binder.bind(device.name, claim.uid, gpu, offer.card.profiles)
+        edits = await asyncio.to_thread(make_passthrough_edits, node.pci, dev, gpu.pci_address, config.iommu)
+        metadata = {"uuid": gpu.uuid, "pciBusID": gpu.pci_address}
+        return dra.PreparedDevice(edits, metadata=metadata, data=metadata)
+
     async def _prepare_admin_access(self, claim: dra.Claim, offer: GpuOffer | None) -> dra.PreparedDevice:
         """Return the existing device for admin access. No instance is created."""
         if offer is None:
@@ -116,7 +137,7 @@ class ClaimPreparer:
         instance = offer.card.find_instance_at(key.profile, key.placement) if key else None
         mig = offer.mig or (instance.full_mig_device if instance else None)
         if mig is None and offer.kind is not GpuDeviceKind.GPU:
-            return dra.PreparedDevice()
+            return dra.PreparedDevice()  # also of a GPU for a virtual machine, which only one process can open
         return await self._make_result(claim, offer, mig, dra.ContainerEdits())
 
     async def _make_result(
@@ -176,6 +197,9 @@ class ClaimPreparer:
         await self._node.cards.call(lambda hardware: apply_sharing(hardware, gpu, mode, time_slice))
 
     async def _unprepare(self, record: DeviceRecord) -> None:
+        if record.passed is not None:
+            await self._node.binder.release(record)
+            return
         if record.instance is not None:
             await self._node.reconciler.destroy(record, self._node.settings.destroy_seconds)
             return

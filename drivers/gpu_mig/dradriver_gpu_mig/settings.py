@@ -125,6 +125,7 @@ class GpuSettings(_Strict, frozen=True):
     Attributes:
         mode: kind of devices that the node offers; None: static on real cards, dynamic on simulated cards.
         mig_switching: whether `prepare` may turn MIG on or off on idle GPUs.
+        passthrough: whether whole GPUs are also offered to virtual machines.
         xids: effects of individual XIDs, which override the default effects.
         double_bit_ecc: effect of memory errors that were not corrected; None: the default effect.
         recovery_actions: effects of individual recovery actions, which override the default effects.
@@ -138,6 +139,7 @@ class GpuSettings(_Strict, frozen=True):
 
     mode: Mode | None = None
     mig_switching: MigSwitching = MigSwitching.NEVER
+    passthrough: bool = False
     xids: Mapping[int, Effect] = {}
     double_bit_ecc: Effect | None = None
     recovery_actions: Mapping[RecoveryName, Effect] = {}

@@ -10,12 +10,15 @@ from dradriver_gpu_mig import GpuDriver
 from dradriver_gpu_mig.card import GpuInstance, Placement
 from dradriver_gpu_mig.card.simulator import GpuMemoryStore, SimulatedGpus
 from dradriver_gpu_mig.instances import DeviceRecord, RecordStore
+from dradriver_gpu_mig.passthrough import PciBus
 
 DRIVER = "gpu.nvidia.com"
 
 
 class GpuHarness(Harness):
     """`with GpuHarness(tmp_path) as node`: the driver, by default in dynamic mode on one A100-40."""
+
+    pci: PciBus | None = None
 
     def __init__(self, folder: Path, *models: str, settings: str = "mode: dynamic", mig: bool = True) -> None:
         self.store = GpuMemoryStore()
@@ -24,7 +27,7 @@ class GpuHarness(Harness):
         self.cards: SimulatedGpus = self.hardware()
         self.cards.open()
         self.settings = settings
-        super().__init__(lambda: GpuDriver(self.settings, self.hardware()), folder)
+        super().__init__(lambda: GpuDriver(self.settings, self.hardware(), self.pci), folder)
 
     def hardware(self) -> SimulatedGpus:
         return SimulatedGpus(self.models, store=self.store, mig=self.mig)

@@ -10,10 +10,30 @@ program or user, and this package must never change it.
 - `steps`: the table from which the next step is read.
 - `record`: the record of an allocated device.
 - `record_store`: the records on disk.
+- `locks`: one process at a time works on a device.
 """
 
+from dradriver_gpu_mig.instances.locks import BusyError, lock_device
 from dradriver_gpu_mig.instances.reconcile import InstanceReconciler
-from dradriver_gpu_mig.instances.record import DeviceRecord, HeldRecord, ProfilePlacement, RecordState
+from dradriver_gpu_mig.instances.record import (
+    DeviceRecord,
+    HeldRecord,
+    PassedFunction,
+    PassedGpu,
+    ProfilePlacement,
+    RecordState,
+)
 from dradriver_gpu_mig.instances.record_store import RecordStore
 
-__all__ = ["DeviceRecord", "HeldRecord", "InstanceReconciler", "ProfilePlacement", "RecordState", "RecordStore"]
+__all__ = [
+    "BusyError",
+    "DeviceRecord",
+    "HeldRecord",
+    "InstanceReconciler",
+    "PassedFunction",
+    "PassedGpu",
+    "ProfilePlacement",
+    "RecordState",
+    "RecordStore",
+    "lock_device",
+]

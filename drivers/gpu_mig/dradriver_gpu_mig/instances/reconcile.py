@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -23,6 +22,7 @@ from dradriver_gpu_mig.card import (
     InvalidArgumentError,
     MigDevice,
 )
+from dradriver_gpu_mig.instances.locks import BusyError, lock_device
 from dradriver_gpu_mig.instances.record import DeviceRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.instances.record_store import RecordStore
 from dradriver_gpu_mig.instances.steps import (
@@ -39,13 +39,6 @@ _log: Final = logging.getLogger(__name__)
 
 _RETRY_PAUSES: Final = (0.1, 2.0)
 """Seconds between attempts to destroy an instance in use: the first pause, and the longest."""
-
-_LOCK_SECONDS: Final = 10.0
-"""Seconds for which a prepare waits for a recovery, or for the previous process of a rolling update."""
-
-
-class _BusyError(dra.DraError):
-    """Another process, or another call of this process, is working on the device."""
 
 
 class InstanceReconciler:
@@ -76,7 +69,7 @@ class InstanceReconciler:
             DraError: another instance uses a resource that the new instance needs, the card rejects the call,
                 or the disk is full.
         """
-        async with self._lock_device(desired.device):
+        async with lock_device(self._records, desired.device):
             stored = await asyncio.to_thread(self._records.get, desired.device)
             if (
                 stored is not None
@@ -113,7 +106,7 @@ class InstanceReconciler:
         pause, longest = _RETRY_PAUSES
         while True:
             try:
-                async with self._lock_device(record.device):
+                async with lock_device(self._records, record.device):
                     await self._destroy(record)
             except InUseError:
                 if clock() + pause > deadline:
@@ -129,7 +122,7 @@ class InstanceReconciler:
             if record.instance is None or record.state is RecordState.READY:
                 continue
             try:
-                async with self._lock_device(record.device, seconds=0):
+                async with lock_device(self._records, record.device, seconds=0):
                     current = await asyncio.to_thread(self._records.get, record.device)
                     if current is None or current.state is RecordState.READY:
                         continue  # another process has completed the instance
@@ -139,7 +132,7 @@ class InstanceReconciler:
                         current.claim,
                     )
                     await self._converge(DesiredInstance.ABSENT, current)
-            except _BusyError:
+            except BusyError:
                 continue
             except dra.DraError as error:
                 _log.warning("%s cannot be rolled back now: %s", record.device, error)
@@ -153,19 +146,6 @@ class InstanceReconciler:
         except (GpuLostError, InvalidArgumentError) as error:
             _log.warning("%s will be destroyed when its GPU is back: %s", record.device, error)
             await self._write(record, RecordState.DESTROYING)
-
-    @asynccontextmanager
-    async def _lock_device(self, device: str, seconds: float = _LOCK_SECONDS) -> AsyncIterator[None]:
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + seconds
-        while (lock := await asyncio.to_thread(self._records.lock, device)) is None:
-            if clock() >= deadline:
-                raise _BusyError(f"device {device}: another process of this driver works on it")
-            await asyncio.sleep(_RETRY_PAUSES[0])
-        try:
-            yield
-        finally:
-            lock.close()
 
     async def _roll_back(self, record: DeviceRecord) -> None:
         try:

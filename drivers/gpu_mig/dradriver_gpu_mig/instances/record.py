@@ -5,9 +5,17 @@ from typing import Final
 
 import msgspec
 
-from dradriver_gpu_mig.card import ComputeMode, Placement
+from dradriver_gpu_mig.card import ComputeMode, Gpu, Placement, Profile
 
-__all__ = ["RECORD_VERSION", "DeviceRecord", "HeldRecord", "ProfilePlacement", "RecordState"]
+__all__ = [
+    "RECORD_VERSION",
+    "DeviceRecord",
+    "HeldRecord",
+    "PassedFunction",
+    "PassedGpu",
+    "ProfilePlacement",
+    "RecordState",
+]
 
 RECORD_VERSION: Final = 2
 """Version of the records that this version of the driver writes.
@@ -37,6 +45,32 @@ class ProfilePlacement(msgspec.Struct, frozen=True):
 
     profile: int
     placement: Placement
+
+
+class PassedFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """A PCI function that is passed to a virtual machine.
+
+    Attributes:
+        address: PCI address.
+        driver: name of the driver that it gets back; None: it had no driver.
+    """
+
+    address: str
+    driver: str | None
+
+
+class PassedGpu(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU that is passed to a virtual machine. NVML does not know it meanwhile, so its properties are kept.
+
+    Attributes:
+        gpu: properties of the GPU.
+        profiles: profiles of the GPU, from which its counters are computed.
+        functions: all functions of the card, in the order in which they are bound.
+    """
+
+    gpu: Gpu
+    profiles: tuple[Profile, ...]
+    functions: tuple[PassedFunction, ...]
 
 
 class HeldRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +108,7 @@ class DeviceRecord(
         time_slice: whether the claim sets the time slice.
         mig_uuid: UUID of the MIG device, as it was created; "" until it is complete. If another MIG device is
             at the placement, it belongs to another program.
+        passed: the GPU, if the claim passes it to a virtual machine; None: it does not.
         version: version of the record; 1 for records that do not have the field.
     """
 
@@ -86,4 +121,5 @@ class DeviceRecord(
     compute_mode: ComputeMode | None = None
     time_slice: bool = False
     mig_uuid: str = ""
+    passed: PassedGpu | None = None
     version: int = 1

@@ -10,6 +10,7 @@ node's settings and the records. Every number must come from the card.
 from dradriver_gpu_mig.offer.offers import (
     GpuDeviceKind,
     GpuOffer,
+    VfioFacts,
     find_ambiguous_profiles,
     find_offer,
     list_offers,
@@ -21,6 +22,7 @@ __all__ = [
     "GpuDeviceKind",
     "GpuOffer",
     "PoolFacts",
+    "VfioFacts",
     "build_pool",
     "find_ambiguous_profiles",
     "find_offer",

@@ -14,6 +14,7 @@ from dradriver_gpu_mig.snapshot import GpuCard
 __all__ = [
     "GpuDeviceKind",
     "GpuOffer",
+    "VfioFacts",
     "can_switch_mig",
     "find_ambiguous_profiles",
     "find_offer",
@@ -40,6 +41,28 @@ class GpuDeviceKind(enum.Enum):
     GPU = "gpu"
     DYNAMIC_MIG = "a MIG device that prepare creates"
     STATIC_MIG = "a MIG device that exists"
+    VFIO = "a GPU for a virtual machine"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the device is a whole GPU."""
+        return self in {GpuDeviceKind.GPU, GpuDeviceKind.VFIO}
+
+
+@dataclass(frozen=True, slots=True)
+class VfioFacts:
+    """Properties of a GPU's PCI function, which a virtual machine gets.
+
+    Attributes:
+        vendor_id, device_id: as in sysfs: `0x10de`, `0x2331`.
+        addressable_memory: bytes of the PCI window that a virtual machine needs.
+        has_iommufd: whether the node has `/dev/iommu`.
+    """
+
+    vendor_id: str
+    device_id: str
+    addressable_memory: int
+    has_iommufd: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +75,7 @@ class GpuOffer:
         kind: kind of the device.
         profile, placement: profile and placement of a MIG device; None for a whole GPU.
         mig: the MIG device if it exists already.
+        vfio: the PCI function of a GPU for a virtual machine; None for other devices.
     """
 
     name: str
@@ -60,6 +84,7 @@ class GpuOffer:
     profile: Profile | None = None
     placement: Placement | None = None
     mig: MigDevice | None = None
+    vfio: VfioFacts | None = None
 
 
 def make_gpu_name(gpu: Gpu) -> str:
@@ -76,15 +101,22 @@ def can_switch_mig(card: GpuCard, switching: MigSwitching) -> bool:
     return is_capable and switching is MigSwitching.ON_DEMAND
 
 
-def list_offers(card: GpuCard, mode: Mode, switching: MigSwitching) -> list[GpuOffer]:
+def list_offers(
+    card: GpuCard, mode: Mode, switching: MigSwitching, vfio: VfioFacts | None = None
+) -> list[GpuOffer]:
     """Return the devices of one GPU, smallest first and the whole GPU last.
 
     Args:
         card: the GPU.
         mode: kind of devices that the node offers.
         switching: whether `prepare` may switch MIG on and off.
+        vfio: the PCI function, if the GPU is also offered to virtual machines.
     """
-    return [*_list_mig_devices(card, mode, switching), *_list_whole_gpu(card, mode, switching)]
+    whole = list(_list_whole_gpu(card, mode, switching))
+    machines = [
+        GpuOffer(f"{each.name}-vfio", card, GpuDeviceKind.VFIO, vfio=vfio) for each in whole if vfio is not None
+    ]
+    return [*_list_mig_devices(card, mode, switching), *whole, *machines]
 
 
 def find_offer(card: GpuCard, mode: Mode, name: str) -> GpuOffer | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import dradriver as dra
-from dradriver_gpu_mig.card import Engines, GpuInstance, System
-from dradriver_gpu_mig.offer.offers import GpuDeviceKind, GpuOffer, make_gpu_name
+from dradriver_gpu_mig.card import Engines, Gpu, GpuInstance, System
+from dradriver_gpu_mig.offer.offers import GpuDeviceKind, GpuOffer, VfioFacts, make_gpu_name
 from dradriver_gpu_mig.snapshot import GpuCard
 
 __all__ = ["DRIVER", "PoolFacts", "build_pool", "select_non_overlapping"]
@@ -20,7 +20,13 @@ NVIDIA's own driver has the same name, so that classes, claims and selectors for
 
 _FOREIGN: Final = dra.Taint(key=f"{DRIVER}/in-use", effect="NoSchedule", value="foreign")
 _HELD: Final = dra.Taint(key=f"{DRIVER}/in-use", effect="NoSchedule", value="later-version")
-_GPU_GROUP, _MIG_GROUP = "whole", "mig"
+_GROUPS: Final = {
+    GpuDeviceKind.GPU: "whole",
+    GpuDeviceKind.VFIO: "vfio",
+    GpuDeviceKind.STATIC_MIG: "mig",
+    GpuDeviceKind.DYNAMIC_MIG: "mig",
+}
+_TYPES: Final = {**_GROUPS, GpuDeviceKind.GPU: "gpu"}
 
 Amounts = dict[str, int]
 
@@ -54,7 +60,7 @@ def build_pool(offered: Mapping[str, Sequence[GpuOffer]], system: System, facts:
     devices: list[dra.Device] = []
     counter_sets: list[dra.CounterSet] = []
     for uuid, offers in offered.items():
-        has_partitions = any(offer.kind is GpuDeviceKind.DYNAMIC_MIG for offer in offers)
+        has_partitions = any(offer.kind in {GpuDeviceKind.DYNAMIC_MIG, GpuDeviceKind.VFIO} for offer in offers)
         total = _total_counters(offers[0].card) if has_partitions else {}
         if has_partitions:
             counter_sets.append(dra.CounterSet(_counter_set_name(offers[0].card), _quantities(total)))
@@ -63,7 +69,7 @@ def build_pool(offered: Mapping[str, Sequence[GpuOffer]], system: System, facts:
         kinds = {offer.kind for offer in offers}
         for offer in offers:
             consumed = _consumed_counters(offer, total)
-            is_blocked = _exceeds_free(consumed, free) or (offer.kind is GpuDeviceKind.GPU and len(foreign) > 0)
+            is_blocked = _exceeds_free(consumed, free) or (offer.kind.is_whole and len(foreign) > 0)
             taints = [*facts.taints.get(offer.name, ()), *_list_use_taints(offer, facts, is_blocked=is_blocked)]
             devices.append(_device(offer, system, consumed, taints, has_groups=len(kinds) > 1))
     return dra.Pool(devices=tuple(devices), counter_sets=tuple(counter_sets))
@@ -124,7 +130,7 @@ def _replace_consumption(device: dra.Device, consumed: Iterable[dra.CounterConsu
 def _device(
     offer: GpuOffer, system: System, consumed: Amounts, taints: Iterable[dra.Taint], *, has_groups: bool
 ) -> dra.Device:
-    groups = [_GPU_GROUP if offer.kind is GpuDeviceKind.GPU else _MIG_GROUP] if has_groups else []
+    groups = [_GROUPS[offer.kind]] if has_groups else []
     consumes = (
         [dra.CounterConsumption(_counter_set_name(offer.card), _quantities(consumed), groups)]
         if consumed
@@ -142,31 +148,50 @@ def _device(
 # --- attributes and capacity ----------------------------------------------------------------------
 
 
-def _attributes(offer: GpuOffer, system: System) -> dict[str, str | int | dra.Version]:
+def _attributes(offer: GpuOffer, system: System) -> dict[str, str | int | bool | dra.Version]:
+    if offer.vfio is not None:
+        return _vfio_attributes(offer, offer.vfio)
     gpu = offer.card.gpu
     major, minor = gpu.compute_capability
-    attributes: dict[str, str | int | dra.Version] = {
-        "type": "gpu" if offer.kind is GpuDeviceKind.GPU else "mig",
+    attributes: dict[str, str | int | bool | dra.Version] = {
+        "type": _TYPES[offer.kind],
         "productName": gpu.name[:64],
         "cudaComputeCapability": dra.Version(f"{major}.{minor}.0"),
-        "resource.kubernetes.io/pciBusID": gpu.pci_address,
+        **_location_attributes(gpu),
     }
-    texts = {
-        "brand": gpu.brand,
-        "architecture": gpu.architecture,
-        "resource.kubernetes.io/pcieRoot": gpu.pcie_root,
-    }
+    texts = {"brand": gpu.brand, "architecture": gpu.architecture}
     attributes |= {name: text for name, text in texts.items() if text}
     versions = {"driverVersion": system.driver_version, "cudaDriverVersion": system.cuda_version}
     attributes |= {
         name: dra.Version(version) for name, text in versions.items() if (version := _to_semver(text))
     }
-    if gpu.numa_node is not None and gpu.numa_node >= 0:
-        attributes |= {"resource.kubernetes.io/numaNode": gpu.numa_node}
     if offer.profile is None:
         return attributes | {"uuid": gpu.uuid}
     attributes |= {"parentUUID": gpu.uuid, "profile": offer.profile.name}
     return attributes | ({"uuid": offer.mig.uuid} if offer.mig is not None else {})
+
+
+def _vfio_attributes(offer: GpuOffer, facts: VfioFacts) -> dict[str, str | int | bool | dra.Version]:
+    """Return the attributes that NVIDIA's driver publishes of a GPU for a virtual machine."""
+    gpu = offer.card.gpu
+    return {
+        "type": _TYPES[offer.kind],
+        "uuid": gpu.uuid,
+        "productName": gpu.name[:64],
+        "vendorID": facts.vendor_id,
+        "deviceID": facts.device_id,
+        "iommuFDEnabled": facts.has_iommufd,
+        **_location_attributes(gpu),
+    }
+
+
+def _location_attributes(gpu: Gpu) -> dict[str, str | int | bool | dra.Version]:
+    attributes: dict[str, str | int | bool | dra.Version] = {"resource.kubernetes.io/pciBusID": gpu.pci_address}
+    if gpu.pcie_root:
+        attributes["resource.kubernetes.io/pcieRoot"] = gpu.pcie_root
+    if gpu.numa_node is not None and gpu.numa_node >= 0:
+        attributes["resource.kubernetes.io/numaNode"] = gpu.numa_node
+    return attributes
 
 
 def _to_semver(text: str) -> str:
@@ -183,6 +208,8 @@ def _quantities(amounts: Amounts) -> dict[str, dra.Quantity]:
 
 
 def _capacities(offer: GpuOffer) -> Amounts:
+    if offer.vfio is not None:
+        return {"addressableMemory": offer.vfio.addressable_memory}
     if offer.profile is not None:
         return {"memory": offer.profile.memory, **_engine_amounts(offer.profile.engines)}
     amounts = {"memory": offer.card.gpu.memory}
@@ -219,7 +246,8 @@ def _total_counters(card: GpuCard) -> Amounts:
     for profile in card.profiles:
         for name, amount in {"memory": profile.memory, **_engine_amounts(profile.engines)}.items():
             total[_counter_name(name)] = max(amount, total.get(_counter_name(name), 0))
-    slices = max(place.start + place.size for profile in card.profiles for place in profile.placements)
+    ends = (place.start + place.size for profile in card.profiles for place in profile.placements)
+    slices = max(ends, default=0)
     return total | {f"memory-slice-{number}": 1 for number in range(slices)}
 
 
