@@ -29,6 +29,9 @@ async def lock_device(records: RecordStore, device: str, seconds: float = _LOCK_
         device: name of the device.
         seconds: seconds for which the call waits.
 
+    Returns:
+        A context, in which this process has the device.
+
     Raises:
         BusyError: another process still works on the device.
     """

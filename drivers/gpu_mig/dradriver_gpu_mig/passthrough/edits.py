@@ -10,7 +10,11 @@ __all__ = ["has_iommufd", "make_passthrough_edits"]
 
 
 def has_iommufd(dev: Path) -> bool:
-    """Return whether the node has the IOMMU's newer interface, `/dev/iommu`. Blocking."""
+    """Return whether the node has the IOMMU's newer interface, `/dev/iommu`. Blocking.
+
+    Args:
+        dev: the host's folder /dev, as this process sees it.
+    """
     return (dev / "iommu").exists()
 
 
