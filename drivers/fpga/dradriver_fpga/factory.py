@@ -55,6 +55,8 @@ def make_host(host: FpgaHostSettings, folder: Path) -> FpgaHost:
         sysfs=Path(host.sysfs),
         dev=Path(host.dev),
         firmware=Path(host.firmware),
+        overlays=Path(host.overlays),
+        manager_tools=(tools.manager,) if tools.manager else node.manager_tools,
         region_tools=(tools.xrt_region,) if tools.xrt_region else node.region_tools,
         shell_tools={**node.shell_tools, **{kind: command for kind, command in shells.items() if command}},
     )

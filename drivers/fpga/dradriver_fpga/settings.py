@@ -106,11 +106,13 @@ class VendorTools(_Strict, frozen=True):
     Attributes:
         xrt_region: writes a region of an XRT card. `{card}` is the PCI address, `{file}` the bitstream.
         xrt_shell, dfl_shell: write a shell to an XRT card or a DFL card, and return when the shell runs.
+        manager: writes a whole FPGA whose manager takes no files.
     """
 
     xrt_region: tuple[str, ...] = ()
     xrt_shell: tuple[str, ...] = ()
     dfl_shell: tuple[str, ...] = ()
+    manager: tuple[str, ...] = ()
 
 
 class FpgaHostSettings(_Strict, frozen=True):
@@ -119,12 +121,14 @@ class FpgaHostSettings(_Strict, frozen=True):
     Attributes:
         sysfs, dev: mount points.
         firmware: the node's folder of firmware files. The kernel reads it, and this driver writes to it.
+        overlays: folder of device tree overlays in configfs.
         tools: programs of the vendors.
     """
 
     sysfs: str = "/sys"
     dev: str = "/dev"
     firmware: str = "/lib/firmware"
+    overlays: str = "/sys/kernel/config/device-tree/overlays"
     tools: VendorTools = VendorTools()
 
 

@@ -11,9 +11,11 @@ from dradriver_fpga.settings import read_settings
 SETTINGS = """
 host:
   firmware: /host/lib/firmware
+  overlays: /host/config/device-tree/overlays
   tools:
     xrtRegion: [/opt/region, "{card}", "{file}"]
     dflShell: [/opt/shell, "{file}"]
+    manager: [/opt/manager, "{file}"]
 """
 
 
@@ -29,6 +31,8 @@ def test_the_settings_override_the_defaults() -> None:
     )
     assert node.firmware == Path("/host/lib/firmware")
     assert node.region_tools == (("/opt/region", "{card}", "{file}"),)
+    assert node.overlays == Path("/host/config/device-tree/overlays")
+    assert node.manager_tools == (("/opt/manager", "{file}"),)
     assert node.shell_tools[CardKind.DFL] == ("/opt/shell", "{file}")
     assert node.shell_tools[CardKind.XRT] == default.shell_tools[CardKind.XRT]
     assert (node.sysfs, node.dev) == (default.sysfs, default.dev)

@@ -1,6 +1,7 @@
 """Hotplug: an added card is published; a removed one is tainted, then unpublished, then published again."""
 
 import dradriver as dra
+from dradriver_fpga.card import FaultKind
 from dradriver_fpga.node import CardInventory
 from dradriver_fpga.settings import FpgaSettings
 from tests.drivers.fpga.nodes import PAC, REGION_0, Node, pod, wait_for_reason
@@ -64,3 +65,16 @@ def test_logic_that_does_not_answer_keeps_its_slot_from_pods_until_it_is_program
     assert {device.name for device in inventory.build_pool().devices if device.taints} == {f"{CARD}-slot-0-0"}
     wrong = {report.device for report in inventory.report_health() if report.health is dra.Health.UNHEALTHY}
     assert wrong == {f"{CARD}-slot-0-0", f"{CARD}-region-0", CARD}
+
+
+async def test_a_fault_that_no_uevent_reports_is_found_by_the_next_read(lab: Lab, node: Node) -> None:
+    """Cards do not tell the kernel that a register has changed."""
+    node.settings["rescanSeconds"] = 0.1
+    async with node.running(lab):
+        await lab.until(lambda *_: CARD in lab.devices())
+        node.controls.report_fault(PAC, FaultKind.FATAL_ERROR)
+        await lab.until(lambda *_: lab.tainted() == set(lab.devices()))
+        taints = {str(taint) for device in lab.devices().values() for taint in device.taints}
+        assert taints == {"fpga.example.com/fault=fatal-error:NoSchedule"}
+        node.controls.clear_faults(PAC)
+        await lab.until(lambda *_: not lab.tainted())

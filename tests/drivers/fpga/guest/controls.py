@@ -21,6 +21,7 @@ MODEL: Final = "zynq"
 _NOT_HERE: Final = {
     "DFL": "the kernel's DFL drivers take a PCI card with DFL's registers, which QEMU has not",
     "XRT": "XRT's drivers are not part of the kernel, and take a card of AMD's",
+    "VFIO": "QEMU has no card of the Open FPGA Stack",
 }
 
 
