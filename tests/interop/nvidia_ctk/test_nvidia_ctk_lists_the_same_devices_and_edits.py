@@ -35,13 +35,17 @@ IN_ITS_OWN_FOLDERS = """
 mount -t tmpfs none /proc/driver && cp -r "$0/proc/driver/." /proc/driver/ && mount --bind "$0/sys" /sys || exit
 exec "$@"
 """
+GRAPHICS_PROFILE = 47
 SYSTEM = System(DRIVER_VERSION, "13.0")
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
-    """Return a node with three GPUs: with two MIG devices, with an incomplete instance, and undivided."""
-    node = NodeFiles(tmp_path_factory.mktemp("node"), gpus=3)
+    """Return a node with four GPUs.
+
+    They have two MIG devices, an incomplete instance, no MIG, and a MIG device with graphics.
+    """
+    node = NodeFiles(tmp_path_factory.mktemp("node"), gpus=4)
     node.add_device_nodes()
     node.add_graphics()
     node.add_drm()
@@ -54,15 +58,17 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
 def hardware(node: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterable[NvmlGpus]:
     state = tmp_path_factory.mktemp("state") / "cards"
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment(state, ["a100-40", "a100-80", "h100-80"]).items():
+        for name, value in environment(state, ["a100-40", "a100-80", "h100-80", "rtx-pro-6000"]).items():
             patch.setenv(name, value)
         library = node.root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
         hardware = NvmlGpus(library)
         hardware.open()
-        one, other, whole = hardware.gpus()
+        one, other, whole, graphics = hardware.gpus()
         for profile, place in ((9, Placement(4, 4)), (19, Placement(2, 1))):
             made = hardware.create_gpu_instance(one.uuid, profile, place)
             hardware.create_compute_instance(one.uuid, made)
+        made = hardware.create_gpu_instance(graphics.uuid, GRAPHICS_PROFILE, Placement(3, 3))
+        hardware.create_compute_instance(graphics.uuid, made)
         hardware.create_gpu_instance(other.uuid, 14, Placement(0, 2))
         hardware.set_mig_mode(whole.uuid, enabled=False)
         ShimControls(library).reset(2)
@@ -145,12 +151,13 @@ def split_links(hooks: list[tuple[Any, ...]]) -> tuple[set[str], list[tuple[Any,
 def test_the_devices_are_the_same(theirs: dict[str, Any], hardware: NvmlGpus) -> None:
     """A GPU that is divided is no device, and neither is an incomplete instance."""
     devices = allocatable(hardware)
-    assert len(devices) == 3
+    assert len(devices) == 4
     assert {device["name"] for device in theirs["devices"]} == set(devices)
 
 
 def of_device(ours: GpuContainers, gpu: Gpu, device: MigDevice | None) -> dra.ContainerEdits:
-    return (ours.gpu(gpu) if device is None else ours.mig(gpu, device, "1g.5gb")).edits
+    profile = "1g.24gb+gfx" if "RTX" in gpu.name else "1g.5gb"
+    return (ours.gpu(gpu) if device is None else ours.mig(gpu, device, profile)).edits
 
 
 def test_each_device_has_the_same_nodes(
@@ -174,7 +181,7 @@ def test_each_device_has_the_same_links(
             {link.replace(str(node.root), "") for link in links},  # DIFFERENCES
             [],
         )
-        assert bool(links) is (mig is None)
+        assert bool(links) is (mig is None or "RTX" in gpu.name)
 
 
 def test_every_container_gets_the_same_nodes_files_and_variables(

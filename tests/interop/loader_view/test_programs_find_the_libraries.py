@@ -1,0 +1,131 @@
+"""A program in a container finds NVIDIA's libraries, whatever the distributions of node and image are.
+
+runc starts each container with our edits. It runs NVIDIA's own hook, which the driver has copied to the node.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import dradriver as dra
+from dradriver.cluster.runtime.base import ContainerSpec
+from dradriver.cluster.runtime.cdi_apply import apply_edits
+from dradriver.cluster.runtime.oci import build_oci_config
+from dradriver.model.cdi import add_bind_options
+from dradriver_gpu_mig.card import Gpu, System
+from dradriver_gpu_mig.card.simulator import SimulatedGpus
+from dradriver_gpu_mig.container import GpuContainers
+from dradriver_gpu_mig.host.hook import HookProgram, install_hook
+from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION
+from tests.drivers.gpu_mig.shim.node import Layout, NodeFiles
+from tests.drivers.guest.cache import UnavailableError
+from tests.e2e.bed import programs
+from tests.interop.loader_view import roots
+
+pytestmark = [
+    pytest.mark.skipif(bool(roots.find_missing()), reason=roots.find_missing() or "-"),
+    pytest.mark.skipif(
+        bool(programs.missing("nvidia-cdi-hook")), reason=programs.missing("nvidia-cdi-hook") or "-"
+    ),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root starts containers"),
+    pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed"),
+    pytest.mark.timeout(300),
+]
+
+LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
+
+
+@pytest.fixture(scope="module")
+def hook(tmp_path_factory: pytest.TempPathFactory) -> HookProgram:
+    """Return the hook that is shipped, in the folder of the driver on the node."""
+    hook = install_hook(tmp_path_factory.mktemp("plugin"), programs.program("nvidia-cdi-hook"))
+    assert hook is not None
+    return hook
+
+
+@pytest.fixture(scope="module", params=Layout, ids=lambda layout: layout.name)
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
+    node = NodeFiles(tmp_path_factory.mktemp("node"), layout=request.param)
+    node.add_libraries()
+    return node
+
+
+@pytest.fixture(params=roots.ROOTS)
+def image(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return a bundle whose root file system is a copy of a distribution's."""
+    try:
+        root = roots.get_root(request.param)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    bundle = tmp_path / f"{request.param}-bundle"
+    shutil.copytree(root, bundle / "rootfs", symlinks=True)
+    return bundle
+
+
+def run(bundle: Path, edits: dra.ContainerEdits, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a container, which a container runtime has created with the edits."""
+    name = f"loader-view-{os.getpid()}"
+    folder = bundle.parent
+    spec = ContainerSpec(
+        id=name, owner="tests", folder=folder, log=folder / "log", cdi_folder=folder, argv=command, hostname="x"
+    )
+    config = build_oci_config(spec)
+    apply_edits(config, add_bind_options(edits))
+    (bundle / "config.json").write_text(json.dumps(config))
+    start = ("runc", "--root", str(folder / "runc"), "run", "--bundle", str(bundle), name)
+    return subprocess.run(start, capture_output=True, text=True, check=False, timeout=60)
+
+
+def make_edits(node: NodeFiles, hook: HookProgram | None) -> dra.ContainerEdits:
+    offered = GpuContainers(node.host, hook).common(System(DRIVER_VERSION, "13.0"))
+    assert hook is None or not offered.missing
+    return (offered | GpuContainers(node.host, hook).gpu(find_gpu())).edits
+
+
+def find_gpu() -> Gpu:
+    hardware = SimulatedGpus(["a100-40"])
+    hardware.open()
+    return hardware.gpus()[0]
+
+
+def test_the_loader_of_every_distribution_finds_the_libraries_of_every_node(
+    node: NodeFiles, hook: HookProgram, image: Path
+) -> None:
+    done = run(image, make_edits(node, hook), roots.PROGRAM, *LIBRARIES)
+    assert (done.returncode, done.stdout.split()) == (0, list(LIBRARIES)), done.stderr
+
+
+def test_the_cache_of_the_dynamic_linker_has_the_libraries(
+    node: NodeFiles, hook: HookProgram, image: Path
+) -> None:
+    ldconfig = next((image / "rootfs").glob("sbin/ldconfig*"), None)
+    if ldconfig is None:
+        pytest.skip("musl has no cache")
+    done = run(image, make_edits(node, hook), "/bin/sh", "-c", "exec /sbin/ldconfig -p")
+    found = {line.split()[0]: line.split()[-1] for line in done.stdout.splitlines() if " => " in line}
+    folder = str(node.libraries.relative_to(node.driver_root)).removeprefix("usr")
+    # Where /lib is a link to /usr/lib, the cache may have either.
+    assert [found.get(name, "").removeprefix("/usr") for name in LIBRARIES] == [
+        f"{folder}/{name}" for name in LIBRARIES
+    ]
+
+
+def test_without_a_hook_only_images_that_search_the_folder_of_the_node_find_them(
+    node: NodeFiles, image: Path
+) -> None:
+    """For all others, the driver ships the hook."""
+    done = run(image, make_edits(node, None), roots.PROGRAM, *LIBRARIES)
+    folder = str(node.libraries.relative_to(node.driver_root))
+    is_searched = "alpine" not in image.name and folder.endswith("x86_64-linux-gnu")
+    expected = (0, list(LIBRARIES)) if is_searched else (1, [])
+    assert (done.returncode, done.stdout.split()) == expected, done.stderr
+
+
+def test_programs_of_the_image_are_still_found(node: NodeFiles, hook: HookProgram, image: Path) -> None:
+    """The image's own libraries stay, and are used by its own programs."""
+    done = run(image, make_edits(node, hook), "/bin/sh", "-c", f"{roots.PROGRAM} && echo runs")
+    assert done.stdout == "runs\n", done.stderr
