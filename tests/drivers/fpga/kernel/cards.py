@@ -139,9 +139,10 @@ def bind_to_vfio(tree: Tree, function: str, group: str) -> None:
         folder = tree.sysfs / target
         (folder / "devices").mkdir(parents=True, exist_ok=True)
         (path / name).symlink_to(os.path.relpath(folder, path))
-    member = tree.sysfs / "kernel/iommu_groups" / group / "devices" / path.name
-    member.unlink(missing_ok=True)
-    member.symlink_to(os.path.relpath(path, member.parent))
+    for holder in ("bus/pci/drivers/vfio-pci", f"kernel/iommu_groups/{group}/devices"):
+        link = tree.sysfs / holder / path.name
+        link.unlink(missing_ok=True)
+        link.symlink_to(os.path.relpath(path, link.parent))
     if f"virtual/vfio/{group}" not in tree.made:
         tree.add(f"virtual/vfio/{group}", "vfio", node(f"vfio/{group}"))
     if "virtual/misc/vfio" not in tree.made:

@@ -1,6 +1,6 @@
 """Functions of OFS cards that an administrator has bound to `vfio-pci`, as OPAE's `opae.io init` does.
 
-This driver binds no function itself: who gives away a function decides that its kernel driver is not needed.
+This driver binds no function itself. An administrator who binds a function takes it from its kernel driver.
 
 Source:
     OPAE SDK, libopae-c/cfg-file.c (the table of `libopae-v.so`) and plugins/vfio;
@@ -10,7 +10,7 @@ Source:
 from pathlib import Path
 from typing import Final
 
-from dradriver_fpga.card.real.sysfs import SysfsDevice, list_devices, list_matches, read
+from dradriver_fpga.card.real.sysfs import SysfsDevice, list_matches, read
 from dradriver_fpga.card.values import CardNode
 
 __all__ = ["find_vfio_functions", "read_function_nodes"]
@@ -28,8 +28,8 @@ def find_vfio_functions(sysfs: Path) -> list[SysfsDevice]:
     - physical function 0: it contains the management engine, which programs the whole card.
     - a function whose IOMMU group contains another function: the group's device node opens all of them.
     """
-    found = list_devices(sysfs, "pci", lambda link: read(link / "vendor") == _VENDOR)
-    return sorted((each for each in found if _is_usable(each)), key=lambda each: each.name)
+    bound = list_matches(sysfs / "bus" / "pci" / "drivers" / "vfio-pci", "????:??:??.?")
+    return [device for link in bound if _is_usable(device := SysfsDevice(link.resolve()))]
 
 
 def read_function_nodes(sysfs: Path, function: SysfsDevice | None) -> tuple[CardNode, ...]:
@@ -43,9 +43,7 @@ def read_function_nodes(sysfs: Path, function: SysfsDevice | None) -> tuple[Card
 
 
 def _is_usable(device: SysfsDevice) -> bool:
-    if device.attribute("device") not in _DEVICES:
-        return False
-    if (device.path / "driver").resolve().name != "vfio-pci":
+    if device.attribute("vendor") != _VENDOR or device.attribute("device") not in _DEVICES:
         return False
     is_virtual = (device.path / "physfn").exists()
     return (is_virtual or not device.name.endswith(".0")) and _is_alone(device)
