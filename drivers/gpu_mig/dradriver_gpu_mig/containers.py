@@ -3,14 +3,16 @@
 The real implementation is in `container`.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
+
+import msgspec
 
 import dradriver as dra
 from dradriver_gpu_mig.card import Gpu, MigDevice, System
 
-__all__ = ["Containers", "OfferedEdits", "SimulatedContainers", "has_graphics"]
+__all__ = ["Containers", "OfferedEdits", "SimulatedContainers", "drop_repeated_hooks", "has_graphics"]
 
 _MAJOR: Final = 195
 """Major number of the GPUs' device nodes, assigned by Linux."""
@@ -41,6 +43,29 @@ def has_graphics(profile: str) -> bool:
     Source: NVIDIA's MIG User Guide, "GPU Instance Profiles" of the RTX PRO 6000.
     """
     return "gfx" in profile.partition("+")[2].replace("+", ",").split(",")
+
+
+def drop_repeated_hooks(
+    prepared: Mapping[dra.AllocatedDevice, dra.PreparedDevice],
+) -> dict[dra.AllocatedDevice, dra.PreparedDevice]:
+    """Keep a hook only in the first device of a request that has it.
+
+    A container gets all devices of a request or none, and each device has the edits that all devices share. Its
+    creation would otherwise run the same hooks once for each device.
+
+    Args:
+        prepared: the devices of a claim, in the order of the allocation.
+    """
+    known: dict[str, set[dra.Hook]] = {}
+    return {
+        device: _drop(answer, known.setdefault(device.request, set())) for device, answer in prepared.items()
+    }
+
+
+def _drop(answer: dra.PreparedDevice, known: set[dra.Hook]) -> dra.PreparedDevice:
+    hooks = [hook for hook in answer.edits.hooks if hook not in known]
+    known.update(hooks)
+    return replace(answer, edits=msgspec.structs.replace(answer.edits, hooks=tuple(hooks)))
 
 
 class Containers(Protocol):

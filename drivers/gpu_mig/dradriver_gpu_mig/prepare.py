@@ -26,7 +26,7 @@ from dradriver_gpu_mig.card import (
     NotSupportedError,
 )
 from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, VfioDeviceConfig
-from dradriver_gpu_mig.containers import Containers, OfferedEdits
+from dradriver_gpu_mig.containers import Containers, OfferedEdits, drop_repeated_hooks
 from dradriver_gpu_mig.instances import DeviceRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.node import GpuNode
 from dradriver_gpu_mig.offer import GpuDeviceKind, GpuOffer
@@ -69,7 +69,7 @@ class ClaimPreparer:
             DraError: a device does not exist or is in use, or the card rejects a call. Devices that were
                 prepared before the error stay prepared for the next prepare or unprepare.
         """
-        return {device: await self._prepare(claim, device) for device in claim.devices}
+        return drop_repeated_hooks({device: await self._prepare(claim, device) for device in claim.devices})
 
     async def unprepare(self, claim: dra.Claim) -> None:
         """Revert everything that is recorded for the claim.
