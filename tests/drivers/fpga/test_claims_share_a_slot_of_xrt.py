@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import dradriver as dra
+from dradriver.allocator import Refusal
 from dradriver.testing import Harness, device_request
 from dradriver_fpga.configs import FpgaConfig, RequestedBitstream
 from dradriver_fpga.node import CardInventory
@@ -61,6 +62,23 @@ async def test_as_many_claims_as_the_settings_say_use_the_slot(lab: Lab, node: N
             await lab.delete_pod(name)
         assert await lab.bound("pod-4") == "pci-0000-af-00-1-region-0"
     assert node.calls.count("programmed") == 1
+
+
+def test_two_claims_are_prepared_and_no_region_is_under_them(node: Node) -> None:
+    """The node checks this even if the scheduler allocates incorrectly."""
+    image = node.images.fitting("alveo")
+    node.controls.program(f"{ALVEO}/0", image, timeout=10)
+    with Harness(node.driver) as harness:
+        for _ in range(2):
+            prepared = harness.prepare(harness.allocate(device_request(DRIVER, *kind("slot"))))
+            assert [each.path for each in prepared.edits.device_nodes] == ["/dev/dri/renderD128"]
+        with pytest.raises(Refusal):
+            harness.allocate(device_request(DRIVER, *kind("slot")))
+        (pool,) = {each.spec.pool.name for each in harness.slices()}
+        region = harness.allocate_blindly((pool, "pci-0000-af-00-1-region-0"))
+        with pytest.raises(dra.DraError, match="region-0-slot-0"):
+            harness.prepare(region)
+    assert node.programmed == 0
 
 
 def test_no_claim_programs_a_shared_slot(node: Node) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from dradriver.testing import DriverContract
 from dradriver_fpga import FpgaConfig, FpgaDriver
+from tests.drivers.fpga.bitstream_files import AFU
 from tests.drivers.fpga.nodes import Node
 
 
@@ -40,3 +41,16 @@ class TestOthers(OnCards):
     """A card that is no PCI device, and one with the vendor's tools."""
 
     models = ("zynq", "alveo", "u55c", "u200", "n6001")
+
+
+class TestShared(OnCards):
+    """A slot of an XRT card that two claims may use, and names for its IDs."""
+
+    models = ("alveo",)
+
+    def make_driver(self) -> FpgaDriver:
+        image = self.node.images.fitting("alveo")
+        self.node.settings["sharing"] = {"claimsPerSlot": 2}
+        self.node.settings["names"] = {"functions": {"matrix": AFU}}
+        self.node.controls.program("0000:af:00.1/0", image, timeout=10)
+        return super().make_driver()
