@@ -83,6 +83,9 @@ class Containers(Protocol):
     def mig(self, gpu: Gpu, device: MigDevice, profile: str) -> OfferedEdits:
         """Return the device nodes of a MIG device of a profile, such as `1g.24gb+gfx`."""
 
+    def monitor(self) -> OfferedEdits:
+        """Return the device node for monitoring all MIG devices of the node, for admin access."""
+
 
 class SimulatedContainers(Containers):
     """Returns device nodes that have no driver, and one environment variable for each device."""
@@ -98,6 +101,10 @@ class SimulatedContainers(Containers):
     def mig(self, gpu: Gpu, device: MigDevice, profile: str) -> OfferedEdits:  # noqa: ARG002 - as the real one
         """Return the node of the GPU. Simulated MIG devices have no capability nodes."""
         return self._edits(gpu, f"{gpu.pci_address}_gi{device.gpu_instance}", device.uuid)
+
+    def monitor(self) -> OfferedEdits:
+        """Return nothing. Simulated MIG devices have no capability nodes."""
+        return OfferedEdits()
 
     def _edits(self, gpu: Gpu, label: str, uuid: str) -> OfferedEdits:
         name = "".join(letter if letter.isalnum() else "_" for letter in label.upper())

@@ -45,6 +45,7 @@ from dradriver_gpu_mig.offer import (
     build_pool,
     find_ambiguous_profiles,
     find_offer,
+    limit_mode,
     list_offers,
 )
 from dradriver_gpu_mig.passthrough import PassthroughBinder, PciBus, has_iommufd
@@ -304,6 +305,15 @@ class GpuNode:
             _log.warning("%s answers again", gpu)
         self._read_errors = snapshot.errors
         for gpu, card in snapshot.cards.items():
+            if gpu not in self._known_cards and limit_mode(card.gpu, self._mode) is not self._mode:
+                _log.warning(
+                    "%s: its virtualization mode is %s: %s",
+                    gpu,
+                    card.gpu.virtualization.name,
+                    "only existing MIG devices are offered"
+                    if limit_mode(card.gpu, self._mode)
+                    else "it is not offered, because it serves virtual machines",
+                )
             if card.profiles == (self._known_cards[gpu].profiles if gpu in self._known_cards else ()):
                 continue
             for label, numbers in find_ambiguous_profiles(card).items():

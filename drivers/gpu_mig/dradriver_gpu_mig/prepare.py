@@ -130,7 +130,10 @@ class ClaimPreparer:
         return dra.PreparedDevice(edits, metadata=metadata, data=metadata)
 
     async def _prepare_admin_access(self, claim: dra.Claim, offer: GpuOffer | None) -> dra.PreparedDevice:
-        """Return the existing device for admin access. No instance is created."""
+        """Return the existing device for admin access, with the right to monitor all MIG devices of the node.
+
+        No instance is created.
+        """
         if offer is None:
             return dra.PreparedDevice()
         key = _to_profile_placement(offer)
@@ -138,7 +141,8 @@ class ClaimPreparer:
         mig = offer.mig or (instance.full_mig_device if instance else None)
         if mig is None and offer.kind is not GpuDeviceKind.GPU:
             return dra.PreparedDevice()  # also of a GPU for a virtual machine, which only one process can open
-        return await self._make_result(claim, offer, mig, dra.ContainerEdits())
+        monitor = await asyncio.to_thread(self._containers.monitor)
+        return await self._make_result(claim, offer, mig, monitor.edits)
 
     async def _make_result(
         self, claim: dra.Claim, offer: GpuOffer, mig: MigDevice | None, mps: dra.ContainerEdits

@@ -185,4 +185,6 @@ def _fill_unknown(gpu: Gpu, previous: Gpu) -> Gpu:
         mig=previous.mig if gpu.mig is None else gpu.mig,
         pcie_root=gpu.pcie_root or previous.pcie_root,
         numa_node=previous.numa_node if gpu.numa_node is None else gpu.numa_node,
+        addressing_mode=gpu.addressing_mode or previous.addressing_mode,
+        fabric=gpu.fabric or previous.fabric,
     )

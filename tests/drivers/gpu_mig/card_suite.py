@@ -12,6 +12,7 @@ from dradriver_gpu_mig.card import (
     ComputeMode,
     Event,
     EventKind,
+    Fabric,
     Gpu,
     GpuError,
     GpuHardware,
@@ -29,8 +30,10 @@ from dradriver_gpu_mig.card import (
     Profile,
     RecoveryAction,
     System,
+    Virtualization,
 )
 from tests.drivers.gpu_mig.mig_devices import list_mig_devices
+from tests.drivers.gpu_mig.shim.controls import CLUSTER
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,14 @@ class Bench(Protocol):
     def fail_calls(self, gpu: int, code: int) -> None: ...
     def fail_placements(self, gpu: int, profile: int, code: int) -> None: ...
     def set_recovery_action(self, gpu: int, action: RecoveryAction | None) -> None: ...
+    def set_virtualization(self, gpu: int, mode: Virtualization) -> None: ...
+    def set_memory_and_fabric(self, gpu: int, addressing_mode: str, fabric: Fabric | None) -> None: ...
+
+
+def reopen(hardware: GpuHardware) -> None:
+    """What never changes while the driver is loaded is read again."""
+    hardware.close()
+    hardware.open()
 
 
 Benches = Callable[..., Bench]
@@ -228,6 +239,29 @@ class CardSuite:
         bench.set_recovery_action(0, RecoveryAction.GPU_RESET)
         bench.reset(0)
         assert bench.hardware.recovery_action(gpu) is RecoveryAction.NONE
+
+    def test_a_virtualized_gpu_reports_its_mode(self, bench: Bench, gpu: str) -> None:
+        assert bench.hardware.gpu(gpu).virtualization is Virtualization.NONE
+        for mode in Virtualization:
+            bench.set_virtualization(0, mode)
+            reopen(bench.hardware)
+            assert bench.hardware.gpu(gpu).virtualization is mode
+
+    @pytest.mark.parametrize("mode", ["", "None", "HMM", "ATS"])
+    def test_a_gpu_reports_how_it_addresses_memory(self, bench: Bench, gpu: str, mode: str) -> None:
+        bench.set_memory_and_fabric(0, mode, None)
+        reopen(bench.hardware)
+        found = bench.hardware.gpu(gpu)
+        assert (found.addressing_mode, found.fabric) == (mode, None)
+
+    def test_a_gpu_that_registers_with_its_fabric_later_reports_its_cluster(
+        self, bench: Bench, gpu: str
+    ) -> None:
+        bench.set_memory_and_fabric(0, "", Fabric("", 7))
+        reopen(bench.hardware)
+        assert bench.hardware.gpu(gpu).fabric == Fabric("", 7)
+        bench.set_memory_and_fabric(0, "", Fabric(CLUSTER, 7))
+        assert bench.hardware.gpu(gpu).fabric == Fabric(CLUSTER, 7)
 
     def test_an_old_driver_reports_no_recovery_action(self, bench: Bench, gpu: str) -> None:
         bench.set_recovery_action(0, None)

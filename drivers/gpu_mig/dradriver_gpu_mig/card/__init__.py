@@ -36,6 +36,7 @@ from dradriver_gpu_mig.card.values import (
     Engines,
     Event,
     EventKind,
+    Fabric,
     Gpu,
     GpuInstance,
     MigDevice,
@@ -46,6 +47,7 @@ from dradriver_gpu_mig.card.values import (
     RecoveryAction,
     System,
     TimeSlice,
+    Virtualization,
 )
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "Engines",
     "Event",
     "EventKind",
+    "Fabric",
     "FunctionNotFoundError",
     "Gpu",
     "GpuCards",
@@ -79,4 +82,5 @@ __all__ = [
     "System",
     "TimeSlice",
     "VersionMismatchError",
+    "Virtualization",
 ]

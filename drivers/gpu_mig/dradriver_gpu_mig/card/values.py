@@ -8,6 +8,7 @@ __all__ = [
     "Engines",
     "Event",
     "EventKind",
+    "Fabric",
     "Gpu",
     "GpuInstance",
     "MigDevice",
@@ -18,6 +19,7 @@ __all__ = [
     "RecoveryAction",
     "System",
     "TimeSlice",
+    "Virtualization",
 ]
 
 
@@ -43,6 +45,29 @@ class MigMode:
     pending: bool
 
 
+class Virtualization(enum.Enum):
+    """How a GPU reached this machine, or is passed on by it (values of NVML)."""
+
+    NONE = 0
+    PASSTHROUGH = 1
+    VGPU = 2
+    HOST_VGPU = 3
+    HOST_VSGA = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """The NVLink fabric of a GPU.
+
+    Attributes:
+        cluster_uuid: UUID of the NVLink domain; "" while the GPU is not registered, or on a single host.
+        clique_id: number of the clique in the domain. GPUs of one clique reach each other through NVLink.
+    """
+
+    cluster_uuid: str
+    clique_id: int
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU.
@@ -60,6 +85,9 @@ class Gpu:
         mig: MIG mode; None if the GPU does not support MIG.
         pcie_root: `pci0000:00`; "" if unknown.
         numa_node: the nearest NUMA node; None if unknown.
+        virtualization: whether the GPU is a vGPU, or a GPU that serves vGPUs.
+        addressing_mode: `HMM`, `ATS` or `None`, as NVIDIA's tools spell it; "" if the platform has none.
+        fabric: the NVLink fabric; None if the GPU has none.
     """
 
     index: int
@@ -74,6 +102,9 @@ class Gpu:
     mig: MigMode | None
     pcie_root: str
     numa_node: int | None
+    virtualization: Virtualization = Virtualization.NONE
+    addressing_mode: str = ""
+    fabric: Fabric | None = None
 
 
 @dataclass(frozen=True, slots=True)

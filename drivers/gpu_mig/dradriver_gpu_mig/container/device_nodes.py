@@ -13,12 +13,20 @@ from dradriver_gpu_mig.container.device_numbers import (
     DeviceNumbers,
     find_capability_node,
     find_gpu_major,
+    find_monitor_node,
     read_majors,
     read_node_owner,
 )
 from dradriver_gpu_mig.host.paths import HostPaths
 
-__all__ = ["find_drm_links", "make_control_nodes", "make_drm_nodes", "make_gpu_node", "make_mig_nodes"]
+__all__ = [
+    "find_drm_links",
+    "make_control_nodes",
+    "make_drm_nodes",
+    "make_gpu_node",
+    "make_mig_nodes",
+    "make_monitor_nodes",
+]
 
 _CONTROL: Final = 255
 _MODESET: Final = 254
@@ -99,6 +107,14 @@ def find_drm_links(host: HostPaths, gpu: Gpu, nodes: Iterable[dra.DeviceNode]) -
             if target.name in names:
                 links.append((f"/dev/{path}", str(target)))
     return links
+
+
+def make_monitor_nodes(host: HostPaths) -> list[dra.DeviceNode]:
+    """Return the device node for monitoring all MIG devices; empty if the driver has none. Blocking."""
+    numbers = find_monitor_node(host.proc, read_majors(host.proc))
+    if numbers is None:
+        return []
+    return [_make_node(host, f"/dev/nvidia-caps/nvidia-cap{numbers.minor}", numbers)]
 
 
 def _require_minor(gpu: Gpu) -> int:

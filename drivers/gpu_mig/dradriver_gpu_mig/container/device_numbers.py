@@ -12,6 +12,7 @@ __all__ = [
     "NodeOwner",
     "find_capability_node",
     "find_gpu_major",
+    "find_monitor_node",
     "read_majors",
     "read_node_owner",
 ]
@@ -119,6 +120,22 @@ def find_capability_node(
     if minor is None:
         raise InstanceNotFoundError(f"the kernel has no device node for gpu{gpu_minor}/{path}")
     return DeviceNumbers(majors["nvidia-caps"], minor, _CAPABILITY_MODE)
+
+
+def find_monitor_node(proc: Path, majors: Mapping[str, int]) -> DeviceNumbers | None:
+    """Return the capability node for monitoring all MIG devices; None: the driver has none. Blocking.
+
+    The capability `config`, with which MIG devices are created and destroyed, is never looked up.
+
+    Args:
+        proc: procfs of the host.
+        majors: result of `read_majors`.
+    """
+    access = _read_pairs(proc / "driver/nvidia/capabilities/mig/monitor")
+    minor = access.get("DeviceFileMinor", _read_pairs(proc / "driver/nvidia-caps/mig-minors").get("monitor"))
+    if "nvidia-caps" not in majors or minor is None:
+        return None
+    return DeviceNumbers(majors["nvidia-caps"], minor, access.get("DeviceFileMode", _CAPABILITY_MODE))
 
 
 def _read_pairs(path: Path) -> dict[str, int]:

@@ -13,6 +13,7 @@ from dradriver_gpu_mig.container.device_nodes import (
     make_drm_nodes,
     make_gpu_node,
     make_mig_nodes,
+    make_monitor_nodes,
 )
 from dradriver_gpu_mig.container.files import make_mount, make_other_mounts
 from dradriver_gpu_mig.container.hooks import make_driver_hooks, make_link_hooks
@@ -111,6 +112,10 @@ class GpuContainers(Containers):
             f"graphics are not usable on {gpu.pci_address}: the node has no device nodes for it in /dev/dri"
         )
         return offered | OfferedEdits(missing=(f"{reason}; load the kernel module nvidia-drm",))
+
+    def monitor(self) -> OfferedEdits:
+        """Return the device node for monitoring all MIG devices of the node; nothing if the driver has none."""
+        return OfferedEdits(dra.ContainerEdits(device_nodes=make_monitor_nodes(self._host)))
 
     def _make_graphics(self, nodes: Sequence[dra.DeviceNode], gpu: Gpu) -> OfferedEdits:
         """Return device nodes, and the nodes and links of the GPU in /dev/dri, which many nodes lack."""

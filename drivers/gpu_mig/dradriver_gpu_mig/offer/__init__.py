@@ -13,6 +13,7 @@ from dradriver_gpu_mig.offer.offers import (
     VfioFacts,
     find_ambiguous_profiles,
     find_offer,
+    limit_mode,
     list_offers,
 )
 from dradriver_gpu_mig.offer.pool import DRIVER, PoolFacts, build_pool, select_non_overlapping
@@ -26,6 +27,7 @@ __all__ = [
     "build_pool",
     "find_ambiguous_profiles",
     "find_offer",
+    "limit_mode",
     "list_offers",
     "select_non_overlapping",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dradriver_gpu_mig.card import Gpu, MigDevice, Placement, Profile
+from dradriver_gpu_mig.card import Gpu, MigDevice, Placement, Profile, Virtualization
 from dradriver_gpu_mig.settings import MigSwitching, Mode
 from dradriver_gpu_mig.snapshot import GpuCard
 
@@ -18,6 +18,7 @@ __all__ = [
     "can_switch_mig",
     "find_ambiguous_profiles",
     "find_offer",
+    "limit_mode",
     "list_offers",
     "make_gpu_name",
 ]
@@ -98,7 +99,24 @@ def make_gpu_name(gpu: Gpu) -> str:
 def can_switch_mig(card: GpuCard, switching: MigSwitching) -> bool:
     """Return whether the driver may switch MIG on or off on the GPU when a claim needs it."""
     is_capable = card.gpu.mig is not None and card.gpu.compute_capability >= _FIRST_SWITCHING_WITHOUT_RESET
-    return is_capable and switching is MigSwitching.ON_DEMAND
+    is_physical = card.gpu.virtualization in {Virtualization.NONE, Virtualization.PASSTHROUGH}
+    return is_capable and is_physical and switching is MigSwitching.ON_DEMAND
+
+
+def limit_mode(gpu: Gpu, mode: Mode) -> Mode | None:
+    """Return the mode in which a GPU can be offered; None: not at all.
+
+    A hypervisor decides how a vGPU is divided, so its guest only uses what exists. A GPU that serves vGPUs is
+    in use by virtual machines that NVML's list of processes does not show.
+
+    Args:
+        gpu: the GPU.
+        mode: kind of devices that the node offers.
+    """
+    if gpu.virtualization in {Virtualization.HOST_VGPU, Virtualization.HOST_VSGA}:
+        return None
+    is_guest = gpu.virtualization is Virtualization.VGPU
+    return Mode.STATIC if is_guest and mode is Mode.DYNAMIC else mode
 
 
 def list_offers(
@@ -112,6 +130,10 @@ def list_offers(
         switching: whether `prepare` may switch MIG on and off.
         vfio: the PCI function, if the GPU is also offered to virtual machines.
     """
+    limited = limit_mode(card.gpu, mode)
+    if limited is None:
+        return []
+    mode = limited
     whole = list(_list_whole_gpu(card, mode, switching))
     machines = [
         GpuOffer(f"{each.name}-vfio", card, GpuDeviceKind.VFIO, vfio=vfio) for each in whole if vfio is not None

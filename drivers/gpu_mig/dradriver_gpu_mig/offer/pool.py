@@ -159,14 +159,18 @@ def _attributes(offer: GpuOffer, system: System) -> dict[str, str | int | bool |
         "cudaComputeCapability": dra.Version(f"{major}.{minor}.0"),
         **_location_attributes(gpu),
     }
-    texts = {"brand": gpu.brand, "architecture": gpu.architecture}
+    texts = {
+        "brand": gpu.brand,
+        "architecture": gpu.architecture,
+        "addressingMode": gpu.addressing_mode,
+    }
     attributes |= {name: text for name, text in texts.items() if text}
     versions = {"driverVersion": system.driver_version, "cudaDriverVersion": system.cuda_version}
     attributes |= {
         name: dra.Version(version) for name, text in versions.items() if (version := _to_semver(text))
     }
     if offer.profile is None:
-        return attributes | {"uuid": gpu.uuid}
+        return attributes | {"uuid": gpu.uuid} | _fabric_attributes(gpu)
     attributes |= {"parentUUID": gpu.uuid, "profile": offer.profile.name}
     return attributes | ({"uuid": offer.mig.uuid} if offer.mig is not None else {})
 
@@ -182,7 +186,15 @@ def _vfio_attributes(offer: GpuOffer, facts: VfioFacts) -> dict[str, str | int |
         "deviceID": facts.device_id,
         "iommuFDEnabled": facts.has_iommufd,
         **_location_attributes(gpu),
+        **_fabric_attributes(gpu),
     }
+
+
+def _fabric_attributes(gpu: Gpu) -> dict[str, str | int]:
+    """Return the NVLink domain and clique of a whole GPU. MIG devices cannot use NVLink."""
+    if gpu.fabric is None or not gpu.fabric.cluster_uuid:
+        return {}
+    return {"clusterUUID": gpu.fabric.cluster_uuid, "cliqueID": gpu.fabric.clique_id}
 
 
 def _location_attributes(gpu: Gpu) -> dict[str, str | int | bool | dra.Version]:

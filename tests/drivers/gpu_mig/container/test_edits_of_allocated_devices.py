@@ -79,6 +79,23 @@ def test_a_mig_device_is_its_gpu_and_two_capabilities(node: NodeFiles, gpu: Gpu)
     }
 
 
+def test_admin_access_gets_the_monitor_and_never_the_configuration(node: NodeFiles) -> None:
+    (given,) = containers(node).monitor().edits.device_nodes
+    assert (given.path, given.major, given.minor, given.permissions) == (
+        "/dev/nvidia-caps/nvidia-cap2",
+        CAPS_MAJOR,
+        2,
+        "rw",
+    )
+    capability = node.root / "proc/driver/nvidia/capabilities/mig/monitor"
+    capability.parent.mkdir(parents=True)
+    capability.write_text("DeviceFileMinor: 7\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+    (given,) = containers(node).monitor().edits.device_nodes
+    assert (given.minor, given.file_mode) == (7, 0o444)
+    node.unload()
+    assert containers(node).monitor().edits.device_nodes == ()
+
+
 def test_minors_are_read_where_the_kernel_has_no_table(node: NodeFiles, gpu: Gpu) -> None:
     expected = containers(node).mig(gpu, DEVICE, PROFILE).edits
     (node.root / "proc/driver/nvidia-caps/mig-minors").unlink()

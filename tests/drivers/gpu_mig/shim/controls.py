@@ -4,13 +4,15 @@ import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 
-from dradriver_gpu_mig.card import EventKind, Process, RecoveryAction
+from dradriver_gpu_mig.card import EventKind, Fabric, Process, RecoveryAction, Virtualization
 
-__all__ = ["SIGKILL", "ShimControls", "environment"]
+__all__ = ["CLUSTER", "SIGKILL", "ShimControls", "environment"]
 
 SIGKILL = -9
 """The code of a fault that kills the process in the middle of a call."""
 _ALL = 0xFFFFFFFF
+CLUSTER = "c1c1c1c1-c1c1-c1c1-c1c1-c1c1c1c1c1c1"
+"""The only cluster of the shim."""
 _TYPES = {
     EventKind.SINGLE_BIT_ECC: 0x1,
     EventKind.DOUBLE_BIT_ECC: 0x2,
@@ -81,6 +83,16 @@ class ShimControls:
     def set_recovery_action(self, gpu: int, action: RecoveryAction | None) -> None:
         """The GPU reports another recovery action. None: its driver does not report recovery actions."""
         self._call("shimRecovery", gpu, _ALL if action is None else action.value)
+
+    def set_virtualization(self, gpu: int, mode: Virtualization) -> None:
+        """The GPU is a vGPU, or one that serves vGPUs."""
+        self._call("shimVirtualization", gpu, mode.value)
+
+    def set_memory_and_fabric(self, gpu: int, addressing_mode: str, fabric: Fabric | None) -> None:
+        """How the GPU addresses the host's memory, and its NVLink fabric. A cluster's UUID is `CLUSTER`."""
+        state = 0 if fabric is None else 2 if fabric.cluster_uuid else 1
+        mode = ("", "None", "HMM", "ATS").index(addressing_mode)
+        self._call("shimMemoryAndFabric", gpu, mode, state, fabric.clique_id if fabric else 0)
 
     def set_processes(self, gpu: int, processes: Sequence[Process]) -> None:
         """These processes, and no others, use the GPU."""

@@ -168,7 +168,29 @@ API int nvmlDeviceGetMemoryInfo(const thing_t *t, memory_t *out) {
     *out = (memory_t){(unsigned long long)mib << 20, (unsigned long long)mib << 20, 0};
     return SUCCESS;
 }
+API int nvmlDeviceGetVirtualizationMode(const thing_t *t, unsigned *out) {
+    CHECK(refused(t));
+    *out = S->cards[t->gpu].virtualization;
+    return SUCCESS;
+}
 #ifndef OLD_DRIVER /* what the first drivers that knew MIG did not have */
+typedef struct { unsigned version, value; } addressing_mode_t;
+API int nvmlDeviceGetAddressingMode(const thing_t *t, addressing_mode_t *out) {
+    CHECK(refused(t));
+    if (!S->cards[t->gpu].addressing) return NOT_SUPPORTED;
+    out->value = S->cards[t->gpu].addressing - 1;
+    return SUCCESS;
+}
+typedef struct { unsigned version; uint8_t cluster[16]; int status; uint32_t clique; uint8_t state; uint32_t health; } fabric_t;
+API int nvmlDeviceGetGpuFabricInfoV(const thing_t *t, fabric_t *out) {
+    CHECK(refused(t));
+    const card_t *card = &S->cards[t->gpu];
+    if (!card->fabric) return NOT_SUPPORTED;
+    memset(out->cluster, card->fabric == 2 ? 0xC1 : 0, sizeof out->cluster);
+    out->state = card->fabric == 2 ? 3 : 2; /* completed, in progress */
+    out->clique = card->clique, out->status = SUCCESS, out->health = 0;
+    return SUCCESS;
+}
 API int nvmlDeviceGetBrand(const thing_t *t, unsigned *out) { CHECK(refused(t)); *out = model_of(t->gpu)->brand; return SUCCESS; }
 API int nvmlDeviceGetArchitecture(const thing_t *t, unsigned *out) { CHECK(refused(t)); *out = model_of(t->gpu)->architecture; return SUCCESS; }
 #endif
@@ -583,6 +605,20 @@ API int shimUse(unsigned gpu, unsigned place, unsigned pid, unsigned long long m
     TOUCH(gpu);
     if (place >= MAX_PROCESSES) return INVALID_ARGUMENT;
     lock(); S->cards[gpu].processes[place] = (process_t){pid, gi, ci, memory}; unlock();
+    return SUCCESS;
+}
+API int shimVirtualization(unsigned gpu, unsigned mode) {
+    TOUCH(gpu);
+    lock();
+    S->cards[gpu].virtualization = mode;
+    unlock();
+    return SUCCESS;
+}
+API int shimMemoryAndFabric(unsigned gpu, unsigned addressing, unsigned fabric, unsigned clique) {
+    TOUCH(gpu);
+    lock();
+    S->cards[gpu].addressing = addressing, S->cards[gpu].fabric = fabric, S->cards[gpu].clique = clique;
+    unlock();
     return SUCCESS;
 }
 API int shimRecovery(unsigned gpu, unsigned action) {

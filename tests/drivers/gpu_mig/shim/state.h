@@ -35,6 +35,9 @@ typedef struct { int there; unsigned profile, start, compute[MAX_COMPUTE]; /* sl
 typedef struct { unsigned pid, gi, ci; uint64_t memory; } process_t;
 typedef struct {
     unsigned model, mig, pending, lost, gone, mode, slice;
+    unsigned virtualization; /* nvmlGpuVirtualizationMode_t */
+    unsigned addressing; /* nvmlDeviceAddressingModeType_t, and one; 0: not supported */
+    unsigned fabric, clique; /* 1: it has a fabric, 2: and is registered; its clique */
     unsigned recovery; /* the recovery action; ALL: the driver does not report it */
     char refusing[64]; /* the call about it that is refused; empty: every one */
     int refusal, refusal_skip, refusals; /* the answer, 0: none; after so many calls; how often, -1: always */

@@ -5,12 +5,13 @@ from ctypes import byref, c_uint
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
+from uuid import UUID
 
 import pynvml
 
 import dradriver as dra
 from dradriver_gpu_mig.card.nvml.return_codes import call_or_default
-from dradriver_gpu_mig.card.values import Engines, Gpu, MigMode, Placement, Profile
+from dradriver_gpu_mig.card.values import Engines, Fabric, Gpu, MigMode, Placement, Profile, Virtualization
 
 __all__ = [
     "Handle",
@@ -75,6 +76,11 @@ _ARCHITECTURES: Final[Mapping[int, str]] = {
     pynvml.NVML_DEVICE_ARCH_BLACKWELL: "Blackwell",
     pynvml.NVML_DEVICE_ARCH_RUBIN: "Rubin",
 }
+_ADDRESSING_MODES: Final[Mapping[int, str]] = {
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_NONE: "None",
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_HMM: "HMM",
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_ATS: "ATS",
+}
 _NAME_SUFFIXES: Final[Mapping[int, str]] = {
     pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1: "+me",
     pynvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1: "+me",
@@ -114,6 +120,8 @@ def update_gpu(gpu: Gpu, index: int, handle: Handle) -> Gpu:
         minor=_read_minor(handle),
         memory=_read_memory(handle),
         mig=read_mig_mode(handle),
+        # A GPU registers with its fabric some time after the driver was loaded.
+        fabric=_read_fabric(handle) if gpu.fabric and not gpu.fabric.cluster_uuid else gpu.fabric,
     )
 
 
@@ -137,7 +145,25 @@ def read_gpu(uuid: str, index: int, handle: Handle, sysfs: Path) -> Gpu:
         mig=read_mig_mode(handle),
         pcie_root=root,
         numa_node=node,
+        virtualization=Virtualization(
+            call_or_default(lambda: pynvml.nvmlDeviceGetVirtualizationMode(handle), 0)
+        ),
+        addressing_mode=_ADDRESSING_MODES.get(
+            call_or_default(lambda: pynvml.nvmlDeviceGetAddressingMode(handle), -1), ""
+        ),
+        fabric=_read_fabric(handle),
     )
+
+
+def _read_fabric(handle: Handle) -> Fabric | None:
+    """Return the NVLink fabric; None if the GPU, the platform or the driver has none."""
+    info = pynvml.c_nvmlGpuFabricInfo_v2_t()
+    answer: int | None = call_or_default(lambda: pynvml.nvmlDeviceGetGpuFabricInfoV(handle, byref(info)), None)
+    if answer is None or info.state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
+        return None
+    is_registered = info.state == pynvml.NVML_GPU_FABRIC_STATE_COMPLETED and info.status == pynvml.NVML_SUCCESS
+    cluster = bytes(info.clusterUuid)
+    return Fabric(str(UUID(bytes=cluster)) if is_registered and any(cluster) else "", info.cliqueId)
 
 
 def _read_minor(handle: Handle) -> int | None:

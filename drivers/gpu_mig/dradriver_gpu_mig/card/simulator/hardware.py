@@ -44,6 +44,7 @@ from dradriver_gpu_mig.card.values import (
     ComputeMode,
     Event,
     EventKind,
+    Fabric,
     Gpu,
     GpuInstance,
     MigDevice,
@@ -54,6 +55,7 @@ from dradriver_gpu_mig.card.values import (
     RecoveryAction,
     System,
     TimeSlice,
+    Virtualization,
 )
 
 __all__ = ["Hook", "SimulatedGpus"]
@@ -361,6 +363,30 @@ class SimulatedGpus(GpuHardware):
             find_gpu(state, gpu).recovery_action = None if action is None else action.value
             if action is not None:
                 add_event(state, EventKind.RECOVERY_ACTION, gpu)
+
+    def set_virtualization(self, gpu: str, mode: Virtualization) -> None:
+        """Make the GPU a vGPU, or a GPU that serves vGPUs.
+
+        Args:
+            gpu: UUID of the GPU.
+            mode: the mode.
+        """
+        with self._store.change() as state:
+            find_gpu(state, gpu).virtualization = mode.value
+
+    def set_memory_and_fabric(self, gpu: str, addressing_mode: str, fabric: Fabric | None) -> None:
+        """Set how the GPU addresses the host's memory, and its NVLink fabric.
+
+        Args:
+            gpu: UUID of the GPU.
+            addressing_mode: `HMM`, `ATS` or `None`; "": the platform has none.
+            fabric: the fabric; None: the GPU has none.
+        """
+        with self._store.change() as state:
+            card = find_gpu(state, gpu)
+            card.addressing_mode = addressing_mode
+            card.cluster_uuid = fabric.cluster_uuid if fabric else ""
+            card.clique_id = fabric.clique_id if fabric else None
 
     def set_processes(self, gpu: str, processes: Iterable[Process]) -> None:
         """Set the processes that use the GPU.

@@ -46,6 +46,9 @@ class GpuState(
         lost: whether the GPU fell off the bus.
         removed: whether the GPU was removed, so that NVML no longer knows it.
         error_code: error of every call for the GPU (`nvmlReturn_t`); 0: calls work.
+        virtualization: `nvmlGpuVirtualizationMode_t`.
+        addressing_mode: as `Gpu.addressing_mode`.
+        cluster_uuid, clique_id: the NVLink fabric; clique_id None: the GPU has no fabric.
         placement_errors: by profile ID, the error for each profile whose placements cannot be read.
     """
 
@@ -56,6 +59,10 @@ class GpuState(
     lost: bool = False
     removed: bool = False
     error_code: int = 0
+    virtualization: int = 0
+    addressing_mode: str = ""
+    cluster_uuid: str = ""
+    clique_id: int | None = None
     placement_errors: dict[int, int] = {}
     recovery_action: int | None = 0
     compute_mode: int = 0

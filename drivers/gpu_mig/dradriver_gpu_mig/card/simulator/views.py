@@ -6,7 +6,16 @@ from typing import Final
 from dradriver_gpu_mig.card.errors import GpuNotFoundError, InstanceNotFoundError, NotSupportedError
 from dradriver_gpu_mig.card.simulator.catalog import CATALOG, MIB, GpuModel
 from dradriver_gpu_mig.card.simulator.state import GpuNodeState, GpuState, InstanceState, NumberedEvent
-from dradriver_gpu_mig.card.values import EventKind, Gpu, GpuInstance, MigDevice, MigMode, Placement
+from dradriver_gpu_mig.card.values import (
+    EventKind,
+    Fabric,
+    Gpu,
+    GpuInstance,
+    MigDevice,
+    MigMode,
+    Placement,
+    Virtualization,
+)
 
 __all__ = [
     "add_event",
@@ -104,6 +113,9 @@ def to_gpu(index: int, card: GpuState, count: int) -> Gpu:
         mig=MigMode(card.mig, card.pending) if model.profiles else None,
         pcie_root=f"pci0000:{bus & 0xF0:02x}",
         numa_node=index * 2 // count,
+        virtualization=Virtualization(card.virtualization),
+        addressing_mode=card.addressing_mode,
+        fabric=None if card.clique_id is None else Fabric(card.cluster_uuid, card.clique_id),
     )
 
 

@@ -4,7 +4,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dradriver_gpu_mig.card import Event, EventKind, InvalidArgumentError, Process, RecoveryAction
+from dradriver_gpu_mig.card import (
+    Event,
+    EventKind,
+    Fabric,
+    InvalidArgumentError,
+    Process,
+    RecoveryAction,
+    Virtualization,
+)
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.card.simulator import CATALOG
 from tests.drivers.gpu_mig.card_suite import Benches, CardSuite, Reading, ReadingSuite, read
@@ -36,6 +44,12 @@ class ShimBench:
 
     def fail_placements(self, gpu: int, profile: int, code: int) -> None:
         self._controls.fail_placements(gpu, profile, code)
+
+    def set_virtualization(self, gpu: int, mode: Virtualization) -> None:
+        self._controls.set_virtualization(gpu, mode)
+
+    def set_memory_and_fabric(self, gpu: int, addressing_mode: str, fabric: Fabric | None) -> None:
+        self._controls.set_memory_and_fabric(gpu, addressing_mode, fabric)
 
     def set_recovery_action(self, gpu: int, action: RecoveryAction | None) -> None:
         self._controls.set_recovery_action(gpu, action)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dradriver_gpu_mig.card import EventKind, Process, RecoveryAction
+from dradriver_gpu_mig.card import EventKind, Fabric, Process, RecoveryAction, Virtualization
 from dradriver_gpu_mig.card.simulator import CATALOG, SimulatedGpus
 from tests.drivers.gpu_mig.card_suite import CardSuite, Reading, ReadingSuite, read
 
@@ -34,6 +34,12 @@ class SimulatedBench:
 
     def fail_placements(self, gpu: int, profile: int, code: int) -> None:
         self.hardware.fail_placements(self._uuids[gpu], profile, code)
+
+    def set_virtualization(self, gpu: int, mode: Virtualization) -> None:
+        self.hardware.set_virtualization(self._uuids[gpu], mode)
+
+    def set_memory_and_fabric(self, gpu: int, addressing_mode: str, fabric: Fabric | None) -> None:
+        self.hardware.set_memory_and_fabric(self._uuids[gpu], addressing_mode, fabric)
 
     def set_recovery_action(self, gpu: int, action: RecoveryAction | None) -> None:
         self.hardware.set_recovery_action(self._uuids[gpu], action)
