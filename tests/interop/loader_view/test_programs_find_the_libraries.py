@@ -66,7 +66,9 @@ def image(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return bundle
 
 
-def run(bundle: Path, edits: dra.ContainerEdits, *command: str) -> subprocess.CompletedProcess[str]:
+def run(
+    bundle: Path, edits: dra.ContainerEdits, *command: str, read_only: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run a command in a container, which a container runtime has created with the edits."""
     name = f"loader-view-{os.getpid()}"
     folder = bundle.parent
@@ -74,6 +76,7 @@ def run(bundle: Path, edits: dra.ContainerEdits, *command: str) -> subprocess.Co
         id=name, owner="tests", folder=folder, log=folder / "log", cdi_folder=folder, argv=command, hostname="x"
     )
     config = build_oci_config(spec)
+    config["root"]["readonly"] = read_only
     apply_edits(config, add_bind_options(edits))
     (bundle / "config.json").write_text(json.dumps(config))
     start = ("runc", "--root", str(folder / "runc"), "run", "--bundle", str(bundle), name)
@@ -123,6 +126,27 @@ def test_without_a_hook_only_images_that_search_the_folder_of_the_node_find_them
     is_searched = "alpine" not in image.name and folder.endswith("x86_64-linux-gnu")
     expected = (0, list(LIBRARIES)) if is_searched else (1, [])
     assert (done.returncode, done.stdout.split()) == expected, done.stderr
+
+
+def test_the_root_of_the_container_may_be_read_only(node: NodeFiles, hook: HookProgram, image: Path) -> None:
+    """The hook writes before the root is mounted again without the right to write."""
+    done = run(image, make_edits(node, hook), roots.PROGRAM, *LIBRARIES, read_only=True)
+    assert (done.returncode, done.stdout.split()) == (0, list(LIBRARIES)), done.stderr
+
+
+@pytest.mark.parametrize(("version", "is_used"), [("999.10.01", True), ("470.10.01", False)])
+def test_an_image_with_newer_compatibility_libraries_uses_them(
+    node: NodeFiles, hook: HookProgram, image: Path, version: str, is_used: bool
+) -> None:
+    if "alpine" in image.name:
+        pytest.skip("CUDA's compatibility libraries are for glibc")
+    compat = image / "rootfs/usr/local/cuda/compat"
+    compat.mkdir(parents=True)
+    shutil.copy2(node.libraries / f"libcuda.so.{DRIVER_VERSION}", compat / f"libcuda.so.{version}")
+    (compat / "libcuda.so.1").symlink_to(f"libcuda.so.{version}")
+    done = run(image, make_edits(node, hook), "/bin/sh", "-c", "exec /sbin/ldconfig -p")
+    found = [line.split()[-1] for line in done.stdout.splitlines() if line.split()[0] == "libcuda.so.1"]
+    assert found[0].startswith("/usr/local/cuda/compat/") is is_used, done.stdout
 
 
 def test_programs_of_the_image_are_still_found(node: NodeFiles, hook: HookProgram, image: Path) -> None:

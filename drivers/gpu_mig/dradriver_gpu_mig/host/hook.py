@@ -35,7 +35,7 @@ SHIPPED: Final = Path(sys.prefix) / "libexec" / PROGRAM
 """The program in the image of this driver: `packaging/Containerfile` puts it there."""
 
 BASIC_COMMANDS: Final = frozenset({"create-symlinks", "update-ldcache"})
-"""The commands of every version of the program. Versions before 1.17 fail on an unknown command, and the
+"""The commands of every version of the program. Versions before 1.18 fail on an unknown command, and the
 container does not start. Source: `cmd/nvidia-cdi-hook` of NVIDIA's container toolkit, versions 1.16 to 1.20."""
 SHIPPED_COMMANDS: Final = BASIC_COMMANDS | {
     "disable-device-node-modification",
