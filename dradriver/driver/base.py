@@ -45,6 +45,9 @@ class Driver(DeviceSource):
         configs: classes of opaque configuration that claims and device classes may carry for this driver.
         rescan_seconds: seconds between calls of `discover()`. None: `discover()` runs only at start and after
             `rediscover()`.
+        shutdown_seconds: minimum time for `shutdown()`, even if calls in flight have used up the grace period.
+            A driver that must not be stopped in the middle of a write sets a longer time. The pod's
+            `terminationGracePeriodSeconds` must be longer by 30 s.
         context: the node, the data folder and the services of the SDK. The SDK sets it before the first call.
         node_name: the node that the process runs on (`context.node_name`).
         data_dir: a folder for the driver's own files, kept over restarts and reboots (`context.data_dir`). The
@@ -52,6 +55,7 @@ class Driver(DeviceSource):
     """
 
     configs: ClassVar[Sequence[type[Config]]] = ()
+    shutdown_seconds: ClassVar[float] = 1.0
 
     @property
     def node_name(self) -> str:

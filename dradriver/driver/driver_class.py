@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
+from dradriver.driver.base import Driver
 from dradriver.driver.binding import Attaching, BindingDriver
 from dradriver.driver.configuration.config import Config
 from dradriver.driver.controller import ControllerDriver
@@ -50,6 +51,8 @@ def _find_attribute_errors(driver: type[DriverBase]) -> Iterator[str]:
         if rescan is not None and not _is_duration(rescan):
             yield f"rescan_seconds: {rescan!r} must be a number of seconds above 0, or None"
         yield from _find_config_errors(driver, "configs")
+    if issubclass(driver, Driver) and not _is_duration(seconds := driver.shutdown_seconds):
+        yield f"shutdown_seconds: {seconds!r} must be a number of seconds above 0"
     if issubclass(driver, ControllerDriver):
         yield from _find_config_errors(driver, "class_configs")
         yield from _find_config_errors(driver, "claim_configs")

@@ -47,9 +47,6 @@ _REGISTRATION_SECONDS: Final = 15.0
 _QUIET_SECONDS: Final = 1.0
 """Longer than the time between a kubelet's selection of an instance and its call of that instance."""
 
-_SHUTDOWN_SECONDS: Final = 1.0
-"""Minimum time for shutdown(), even if calls in flight have used up the grace period."""
-
 
 class Plugin:
     """Runs one driver on one node.
@@ -208,7 +205,7 @@ class Plugin:
         parts.election.close()
         await parts.claims.drain(0)  # operations that background tasks have begun in the meantime
         parts.context.close()
-        await self._shut_down(parts, max(_SHUTDOWN_SECONDS, until - clock()))
+        await self._shut_down(parts, max(self._driver.shutdown_seconds, until - clock()))
         parts.claims.close()
         parts.calls.close()
         await parts.stores.state.close()

@@ -49,6 +49,7 @@ class FpgaDriver(dra.NodeBindingDriver):
     name = DRIVER
     configs = (FpgaConfig,)
     rescan_seconds = None  # `FpgaCards` rescans by itself
+    shutdown_seconds = 3600.0  # a write of a shell is not interrupted; the chart's grace period is longer
 
     def __init__(self, settings: str | None = None, hardware: FpgaHardware | None = None) -> None:
         self._settings = read_settings(os.environ.get(VARIABLE, "") if settings is None else settings)

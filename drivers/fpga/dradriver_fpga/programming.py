@@ -213,7 +213,7 @@ class Programmer:
         task = self._tasks.get(key)
         if task is None:
             coroutine: Coroutine[None, None, None] = self._program(
-                target, offer.card.id, bitstream, namespace, covers_interface=covers_interface
+                target, offer, bitstream, namespace, covers_interface=covers_interface
             )
             task = asyncio.create_task(coroutine, name=f"program {target}")
             self._tasks[key] = task
@@ -226,14 +226,21 @@ class Programmer:
             task.exception()  # retrieves the error, because all callers may have been cancelled
 
     async def _program(
-        self, target: str, card: str, bitstream: RequestedBitstream, namespace: str, *, covers_interface: bool
+        self,
+        target: str,
+        offer: FpgaOffer,
+        bitstream: RequestedBitstream,
+        namespace: str,
+        *,
+        covers_interface: bool,
     ) -> None:
-        async with self._cache.file(bitstream, namespace) as path, self._locks[card]:
+        async with self._cache.file(bitstream, namespace) as path, self._locks[offer.card.id]:
             interface = normalize_id(bitstream.interface_id)
             file = Bitstream(path, bitstream.digest, interface, covers_interface)
             _log.info("programming %s with %s (sha256 %s)", target, bitstream.location, bitstream.digest)
             try:
-                await self._program_when_idle(target, file)
+                if not await self._program_when_idle(target, file, offer):
+                    return
             except FpgaError as error:
                 if _may_be_caused_by_bitstream(error) and bitstream not in self._shells:
                     await asyncio.to_thread(self._failed.add, bitstream.digest, str(error), time.time())
@@ -241,10 +248,19 @@ class Programmer:
             await asyncio.to_thread(self._failed.remove, bitstream.digest, time.time())
             _log.info("%s is programmed", target)
 
-    async def _program_when_idle(self, target: str, bitstream: Bitstream) -> None:
+    async def _program_when_idle(self, target: str, bitstream: Bitstream, offer: FpgaOffer) -> bool:
         """Wait until programming by an earlier process ends, then program the target.
 
-        The content that the earlier process wrote is unknown.
+        The content that the earlier process wrote into a region is unknown. A shell is known: if the earlier
+        process wrote one, the target is not programmed.
+
+        Args:
+            target: ID of the region or card.
+            bitstream: the file.
+            offer: the device as it was when the bitstream was chosen.
+
+        Returns:
+            Whether the target was programmed.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._settings.program_seconds
@@ -255,8 +271,10 @@ class Programmer:
                 if clock() >= deadline:
                     raise
                 await asyncio.sleep(_BUSY_RETRY_SECONDS)
+                if (await self.find(offer.name)).shell != offer.shell:
+                    return False
             else:
-                return
+                return True
 
 
 def _make_policy_request(

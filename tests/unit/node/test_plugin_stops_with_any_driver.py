@@ -68,6 +68,21 @@ async def test_a_shutdown_that_never_ends_is_abandoned(node: Node, caplog: pytes
     assert "shutdown() has not ended" in caplog.text
 
 
+async def test_a_driver_says_how_long_its_shutdown_may_take(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Endless(LampDriver):
+        shutdown_seconds = 0.01
+
+        async def shutdown(self) -> None:
+            await asyncio.Event().wait()
+
+    plugin = node.plugin(Endless({}))
+    await plugin.start()
+    await asyncio.wait_for(plugin.stop(0.0), 20)
+    assert "shutdown() has not ended within 0 s" in caplog.text
+
+
 async def test_a_plain_shutdown_that_never_ends_is_abandoned(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,12 +1,14 @@
 """AFUs of two shells: compatibility groups in the cluster, and the prepared state on the node."""
 
+import asyncio
 from itertools import permutations
 
 import pytest
 
 import dradriver as dra
 from dradriver.testing import Harness
-from tests.drivers.fpga.nodes import INTERFACES, Node, kind, pod
+from dradriver_fpga.card.simulator import CATALOG, SimulatedFpgas
+from tests.drivers.fpga.nodes import INTERFACES, PAC, Node, kind, pod
 from tests.unit.conditions.fabric import Lab
 
 A, B = INTERFACES
@@ -80,3 +82,22 @@ async def test_without_groups_in_the_cluster_a_card_has_the_shell_that_it_has(la
         *(f"pci-0000-3b-00-0-region-{number}-{A[:12]}" for number in range(2)),
         *(f"pci-0000-3b-00-0-slot-{number}-0" for number in range(2)),
     }
+
+
+async def test_a_shell_that_an_earlier_process_still_writes_is_not_written_again(
+    grouping: Lab, node: Node
+) -> None:
+    """The driver waits for the earlier process, and then reads which shell the card has."""
+    node.with_shells()
+    shell, model = node.images.shell("pac", 1), CATALOG["pac"]
+    seconds = shell.path.stat().st_size / model.rate
+    earlier = SimulatedFpgas(node.models, store=node.store, speed=seconds / 0.5)
+    writing = asyncio.create_task(asyncio.to_thread(earlier.program, PAC, shell, timeout=20))
+    while not node.controls.cards()[0].managers[0].state.is_busy:
+        await asyncio.sleep(0)
+    async with grouping.scheduler(), node.running(grouping):
+        await pod(grouping, "pod-1", None, of_shell(B))
+        assert (await grouping.bound("pod-1")).startswith("pci-0000-3b-00-0-region-0")
+    await writing
+    assert node.calls.count("program") >= 1
+    assert not node.programmed

@@ -24,6 +24,7 @@ class CardLock:
         target: ID of the card or region, for messages.
 
     Attributes:
+        path: file of the lock.
         descriptor: descriptor of the open file, for the program that writes to the card.
 
     Raises:
@@ -32,6 +33,7 @@ class CardLock:
     """
 
     def __init__(self, path: Path, target: str) -> None:
+        self.path = path
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
