@@ -99,6 +99,7 @@ bench: $(VENV)/.developer ## run the benchmarks; see benchmarks/README.md
 	$(BIN)/python -m benchmarks.extender.waiting
 	$(BIN)/python -m benchmarks.classic --kube-scheduler
 	$(BIN)/python -m benchmarks.uevents
+	$(BIN)/python -m benchmarks.bitstreams
 	$(BIN)/python -m benchmarks.overview
 	$(BIN)/python -m benchmarks.dashboard
 

@@ -1,0 +1,14 @@
+"""Two bitstreams are programmed at once without a copy of either in memory. The benchmark has the large figures."""
+
+import json
+import subprocess
+import sys
+
+MIB = 24
+
+
+def test_the_anonymous_memory_is_less_than_one_bitstream() -> None:
+    command = [sys.executable, "-m", "benchmarks.bitstreams", str(MIB)]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert found["bitstream"] == MIB
+    assert found["anonymous, peak"] - found["anonymous before"] < MIB
