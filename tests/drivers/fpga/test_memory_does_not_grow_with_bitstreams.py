@@ -1,4 +1,4 @@
-"""Two bitstreams are programmed at once without a copy of either in memory. The benchmark has the large figures."""
+"""Two bitstreams are programmed at once, and no copy of either is in memory."""
 
 import json
 import subprocess
