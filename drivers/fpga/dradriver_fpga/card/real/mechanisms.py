@@ -177,6 +177,7 @@ def run_tool(tool: Tool, file: Path, lock: CardLock) -> None:
         ToolFailedError: the program is missing, failed, or was killed.
     """
     arguments = [word.format(card=tool.card, file=file) for word in tool.command]
+    lock.describe(arguments[0])
     with tempfile.TemporaryFile(dir=lock.path.parent) as output:
         try:
             process = subprocess.Popen(  # noqa: S603 - the operator's command, no shell

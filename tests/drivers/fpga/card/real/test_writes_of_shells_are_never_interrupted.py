@@ -57,6 +57,11 @@ echo end >> {self.root}/log
         log = self.root / "log"
         return log.read_text().split() if log.exists() else []
 
+    def has_begun(self) -> bool:
+        """Whether the program runs, and its process is recorded."""
+        lock = self.root / "programming/pci-0000-af-00-1.lock"
+        return self.log == ["start"] and "process" in lock.read_text()
+
     def finish(self) -> None:
         (self.root / "go").touch()
 
@@ -84,7 +89,7 @@ def test_a_write_that_exceeds_the_time_limit_goes_on(kernel: FakeKernel, flash: 
     (kernel.root / "expected").write_bytes(shell.path.read_bytes())
     with pytest.raises(BusyError, match="still runs after the time limit; it is not killed"):
         hardware.program(CARD, shell, timeout=0.05)
-    until(lambda: flash.log == ["start"])
+    until(flash.has_begun)
     for process in (hardware, RealFpgas(kernel.host, kernel)):
         for target, bitstream in ((CARD, shell), (REGION, files.fitting("alveo"))):
             rule = rf"card of {target} is being programmed by .*flash \(process \d+"
@@ -102,7 +107,7 @@ def test_the_driver_ends_after_the_write(kernel: FakeKernel, flash: Flash, tmp_p
     (kernel.root / "expected").write_bytes(shell.path.read_bytes())
     with pytest.raises(BusyError):
         hardware.program(CARD, shell, timeout=0.05)
-    until(lambda: flash.log == ["start"])
+    until(flash.has_begun)
     at_the_end: list[str] = []
 
     def close() -> None:
@@ -124,7 +129,7 @@ def test_a_write_outlives_the_driver_and_the_next_process_waits_for_it(
     (kernel.root / "expected").write_bytes(shell.path.read_bytes())
     arguments = [sys.executable, "-c", PROCESS, str(kernel.root), str(shell.path), shell.sha256]
     driver = subprocess.Popen(arguments, start_new_session=True)
-    until(lambda: flash.log == ["start"])
+    until(flash.has_begun)
     os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
     after = RealFpgas(host_with(kernel, flash), kernel)
