@@ -83,6 +83,7 @@ class CardInventory:
                 self.settings.shells,
                 management=self.settings.management_devices,
                 sharing=self.settings.sharing.claims_per_slot,
+                node=list(self._cards.values()),
             )
             for card in self._cards.values()
         )

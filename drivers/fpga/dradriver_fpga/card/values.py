@@ -235,6 +235,8 @@ class FpgaCard:
         numa_node: the nearest NUMA node; None if unknown.
         mechanism: the way to program the whole card (its shell); None if this node cannot program it.
         regions, managers, bridges: parts of the card.
+        parent: ID of the card whose shell contains this one, if this one is a virtual or a further function; ""
+            otherwise. The parent may be missing, for example because a virtual machine uses it.
         management: device nodes of the card's management engine. A process that can write to these device nodes
             can change every region, regardless of the operator's rules about bitstreams.
         function_nodes: device nodes of a card that a container can only use as a whole, such as a function that
@@ -265,6 +267,7 @@ class FpgaCard:
     shell_timestamp: int = 0
     serial: str = ""
     reported_faults: tuple[Fault, ...] = ()
+    parent: str = ""
 
     @property
     def keeps_shell(self) -> bool:

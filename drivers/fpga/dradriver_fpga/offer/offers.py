@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dradriver_fpga.card import BLANK_ID, CardKind, CardNode, FpgaCard, Region, Slot, normalize_id
 from dradriver_fpga.settings import ShellSettings
@@ -34,6 +34,8 @@ class FpgaOffer:
             shell; "" if unknown.
         shell: the shell that must be written first; None if the card has the required shell.
         group: compatibility group of the device's shell; "" if the card has only one shell.
+        owner: the card whose counters the device consumes, if it is not `card`: the parent of a function.
+        functions: the functions that writing the card's shell removes; only for a card and its management.
         claims: number of claims that may use the device at the same time.
     """
 
@@ -46,6 +48,8 @@ class FpgaOffer:
     shell: ShellSettings | None = None
     group: str = ""
     claims: int = 1
+    owner: FpgaCard | None = None
+    functions: tuple[FpgaCard, ...] = ()
 
     @property
     def is_shared(self) -> bool:
@@ -56,12 +60,24 @@ class FpgaOffer:
     def counter_names(self) -> tuple[str, ...]:
         """The names of the counters that the device consumes."""
         if self.region is None:
-            return tuple(name for region in self.card.regions for name in _make_counter_names(region)) or (
-                "card",
-            )
-        if self.slot is not None:
-            return (_make_counter_name(self.region, self.slot.number),)
-        return _make_counter_names(self.region)
+            own = _make_all_counter_names(self.card)
+        elif self.slot is not None:
+            own = (_make_counter_name(self.region, self.slot.number),)
+        else:
+            own = _make_counter_names(self.region)
+        if self.owner is not None:
+            return tuple(_make_function_counter_name(self.card, name) for name in own)
+        others = (
+            _make_function_counter_name(card, name)
+            for card in self.functions
+            for name in _make_all_counter_names(card)
+        )
+        return (*own, *others)
+
+    @property
+    def counter_set(self) -> str:
+        """The name of the counter set that the device consumes from."""
+        return (self.owner or self.card).name
 
     @property
     def bitstream(self) -> str:
@@ -135,6 +151,7 @@ def list_offers(
     management: bool = False,
     include_unknown: bool = False,
     sharing: int = 1,
+    node: Sequence[FpgaCard] = (),
 ) -> list[FpgaOffer]:
     """Return the devices of one card, smallest first.
 
@@ -150,26 +167,29 @@ def list_offers(
         include_unknown: whether to include slots with unknown content. They exist, but must not be offered.
         sharing: number of claims that may use a slot of an XRT card at the same time. Other cards have no
             driver that keeps processes apart.
+        node: all cards of the node. The functions of a card consume counters of the card, so that the shell is
+            not written while a function is in use.
     """
+    owner = next((each for each in node if card.parent and each.id == card.parent), None)
+    if owner is not None:
+        owner_group = _make_present_group(owner, _find_other_shells(owner, shells))
+        return [
+            replace(each, owner=owner, group=owner_group) for each in list_offers(card, (), sharing=sharing)
+        ]
     if card.kind is CardKind.VFIO:
         return [FpgaOffer(card.name, FpgaDeviceKind.FUNCTION, card)] if card.function_nodes else []
-    other_shells = [
-        shell
-        for shell in shells
-        if (shell.vendor, shell.device) == (card.vendor, card.device)
-        and normalize_id(shell.interface_id) != card.interface_id
-    ]
-    has_shells = bool(other_shells and card.interface_id and card.mechanism is not None)
-    group = _make_group(card.interface_id) if has_shells else ""
+    functions = tuple(each for each in node if each.parent == card.id)
+    other_shells = _find_other_shells(card, shells)
+    group = _make_present_group(card, other_shells)
     claims = sharing if card.kind is CardKind.XRT else 1
     slots = _list_slots(card, group, claims, include_unknown=include_unknown)
     offers = [*slots, *_list_regions(card, None, group)]
-    for shell in other_shells if has_shells else ():
+    for shell in other_shells if group else ():
         offers += _list_regions(card, shell, _make_group(normalize_id(shell.interface_id)))
-    offers.append(FpgaOffer(card.name, FpgaDeviceKind.CARD, card, interface_id=card.interface_id))
+    whole = FpgaOffer(card.name, FpgaDeviceKind.CARD, card, interface_id=card.interface_id, functions=functions)
+    offers.append(whole)
     if management and card.management:
-        name = f"{card.name}-management"
-        offers.append(FpgaOffer(name, FpgaDeviceKind.MANAGEMENT, card, interface_id=card.interface_id))
+        offers.append(replace(whole, name=f"{card.name}-management", kind=FpgaDeviceKind.MANAGEMENT))
     return [offer for offer in offers if offer.nodes or offer.programmable]
 
 
@@ -202,6 +222,22 @@ def _list_regions(card: FpgaCard, shell: ShellSettings | None, group: str) -> It
         )
 
 
+def _find_other_shells(card: FpgaCard, shells: Sequence[ShellSettings]) -> list[ShellSettings]:
+    """Return the shells of the settings that the card may have, except the present one."""
+    return [
+        shell
+        for shell in shells
+        if (shell.vendor, shell.device) == (card.vendor, card.device)
+        and normalize_id(shell.interface_id) != card.interface_id
+    ]
+
+
+def _make_present_group(card: FpgaCard, other_shells: Sequence[ShellSettings]) -> str:
+    """Return the group of the card's present shell; "" if no other shell can be written."""
+    has_shells = bool(other_shells and card.interface_id and card.mechanism is not None)
+    return _make_group(card.interface_id) if has_shells else ""
+
+
 def _make_group(interface: str) -> str:
     return f"shell-{interface}"
 
@@ -218,3 +254,11 @@ def _make_counter_names(region: Region) -> tuple[str, ...]:
 
 def _make_counter_name(region: Region, slot: int) -> str:
     return f"region-{region.number}-slot-{slot}"
+
+
+def _make_all_counter_names(card: FpgaCard) -> tuple[str, ...]:
+    return tuple(name for region in card.regions for name in _make_counter_names(region)) or ("card",)
+
+
+def _make_function_counter_name(card: FpgaCard, name: str) -> str:
+    return f"{card.name}-{name}"

@@ -44,13 +44,14 @@ def build_pool(
         devices.
     """
     devices: list[dra.Device] = []
-    counter_sets: list[dra.CounterSet] = []
+    counter_sets: dict[str, dict[str, int]] = {}
     for offers in offered:
-        counter_names = {name: 1 for offer in offers for name in offer.counter_names}
-        if counter_names:
-            counter_sets.append(dra.CounterSet(_counter_set_name(offers[0]), counter_names))
+        for offer in offers:
+            counter_sets.setdefault(offer.counter_set, {}).update(dict.fromkeys(offer.counter_names, 1))
         devices += (_device(offer, taints.get(offer.name, ()), names) for offer in offers)
-    return dra.Pool(devices=tuple(devices), counter_sets=tuple(counter_sets))
+    return dra.Pool(
+        devices=tuple(devices), counter_sets=[dra.CounterSet(*each) for each in counter_sets.items()]
+    )
 
 
 def select_safe_without(
@@ -93,6 +94,8 @@ def select_safe_without(
 def _is_disjoint(offer: FpgaOffer) -> bool:
     if offer.kind is FpgaDeviceKind.FUNCTION:
         return True
+    if offer.kind is FpgaDeviceKind.CARD and offer.functions:
+        return False
     return offer.kind is (FpgaDeviceKind.REGION if offer.card.regions else FpgaDeviceKind.CARD)
 
 
@@ -109,7 +112,7 @@ def _device(offer: FpgaOffer, taints: Iterable[dra.Taint], names: FriendlyNames)
         offer.name,
         attributes=_attributes(offer, names),
         capacity={_CLAIMS: _make_share(offer.claims)} if offer.is_shared else {},
-        consumes_counters=[dra.CounterConsumption(_counter_set_name(offer), counter_names, groups)]
+        consumes_counters=[dra.CounterConsumption(offer.counter_set, counter_names, groups)]
         if counter_names
         else [],
         # A slot is used with its present content, so no pod waits for programming. The scheduler prefers
@@ -120,10 +123,6 @@ def _device(offer: FpgaOffer, taints: Iterable[dra.Taint], names: FriendlyNames)
         taints=taints,
         allow_multiple_allocations=True if offer.is_shared else None,
     )
-
-
-def _counter_set_name(offer: FpgaOffer) -> str:
-    return offer.card.name
 
 
 def _make_share(claims: int) -> dra.Capacity:

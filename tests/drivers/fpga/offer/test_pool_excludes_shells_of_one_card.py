@@ -3,6 +3,7 @@
 import asyncio
 from itertools import permutations
 
+import msgspec
 import pytest
 
 import dradriver as dra
@@ -100,7 +101,7 @@ async def test_a_shell_that_an_earlier_process_still_writes_is_not_written_again
         with node.store.change() as state:
             load = state.cards[0].load
             assert load is not None
-            load.seconds = 0.0
+            state.cards[0].load = msgspec.structs.replace(load, seconds=0.0)
         assert (await grouping.bound("pod-1")).startswith("pci-0000-3b-00-0-region-0")
     await writing
     assert not node.programmed

@@ -87,6 +87,7 @@ class CardReader:
             management=tuple(node for engine in parts.engines for node in engine.node()),
             function_nodes=read_function_nodes(self.sysfs, parts.function),
             shell_timestamp=_read_shell_timestamp(parts),
+            parent=_find_parent(pci) if address else "",
             serial=_read_serial(pci if address else None, parts),
             reported_faults=tuple(
                 read_faults(self.sysfs, self.folder(name, parts), parts, _map_ports(name, kind, parts))
@@ -187,6 +188,18 @@ class CardReader:
         user_folder = parts.user.path
         found = list_devices(self.sysfs, "drm", lambda link: link.name.startswith("renderD"))
         return tuple(node for each in found if each.path.is_relative_to(user_folder) for node in each.node())
+
+
+def _find_parent(function: SysfsDevice) -> str:
+    """Return the first physical function of the slot that a PCI function is in or belongs to; "" for itself.
+
+    Source:
+        Documentation/PCI/pci-iov-howto.rst: `physfn` of a virtual function.
+    """
+    physical = (function.path / "physfn").resolve()
+    name = physical.name if (function.path / "physfn").exists() else function.name
+    first = f"{name.rpartition('.')[0]}.0"
+    return first if first != function.name else ""
 
 
 def _find_kind(parts: CardParts) -> CardKind:
