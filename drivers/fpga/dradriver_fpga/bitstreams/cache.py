@@ -127,9 +127,12 @@ class BitstreamCache:
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.glob(f"*{_UNFINISHED_SUFFIX}"):
             _remove_if_abandoned(path)
-        file = tempfile.NamedTemporaryFile(dir=self._folder, suffix=_UNFINISHED_SUFFIX, delete=False)  # noqa: SIM115
-        fcntl.flock(file, fcntl.LOCK_EX)
-        return file
+        while True:
+            file = tempfile.NamedTemporaryFile(dir=self._folder, suffix=_UNFINISHED_SUFFIX, delete=False)  # noqa: SIM115
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:
+                return file
+            file.close()  # another fetch has removed the file before it was locked
 
     def _complete(self, file: IO[bytes], path: Path) -> None:
         file.flush()

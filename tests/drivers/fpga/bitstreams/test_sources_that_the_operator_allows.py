@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -11,9 +12,11 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import IO
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -296,6 +299,24 @@ async def test_an_unfinished_file_of_a_killed_process_is_removed(tmp_path: Path,
         RequestedBitstream(file="a.gbs", sha256=DIGEST), "x"
     ):
         assert kept(tmp_path) == {DIGEST}
+
+
+async def test_fetches_at_once_do_not_remove_each_others_files(
+    tmp_path: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second fetch begins between the creation of the first one's file and its lock."""
+    lock, created = fcntl.flock, threading.Event()
+    store = cache(tmp_path, BitstreamRules(folder=str(images)))
+
+    def flock(file: IO[bytes], operation: int) -> None:
+        if operation == fcntl.LOCK_EX and not created.is_set():
+            created.set()
+            store._create_unfinished().close()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    async with store.file(RequestedBitstream(file="a.gbs", sha256=DIGEST), "x") as path:
+        assert path.read_bytes() == DATA
 
 
 async def test_a_pod_finds_its_bitstream_in_a_config_map_of_its_namespace(lab: Lab, node: Node) -> None:
