@@ -107,7 +107,7 @@ def find_driver_libraries(host: HostPaths, version: str) -> DriverLibraries:
     linked = find_libraries(host.driver_root, f"lib*.so.{version}")
     folders = list(dict.fromkeys(library.parent for library in linked))
     linked += [path for folder in folders for path in sorted((folder / "vdpau").glob(f"*.so.{version}"))]
-    linked += [path for pattern in _UNVERSIONED for path in find_libraries(host.driver_root, pattern)]
+    linked += find_libraries(host.driver_root, *_UNVERSIONED)
     return DriverLibraries(host, list(dict.fromkeys(linked)), list(_find_modules(host, folders, version)))
 
 

@@ -32,28 +32,32 @@ _64_BIT_FLAGS: Final = {0x0300, 0x0A00}  # x86-64, aarch64
 _ENTRY: Final = struct.Struct("=iIIIQ")
 
 
-def find_libraries(root: Path, pattern: str) -> list[Path]:
+def find_libraries(root: Path, *patterns: str) -> list[Path]:
     """Return the 64-bit libraries below `root` whose file name matches. Each regular file is listed once.
 
-    Blocking.
+    Blocking. The dynamic linker's cache is read only if no library is in one of the usual folders.
 
     Args:
         root: root of the driver.
-        pattern: file name, with `*`.
+        patterns: file names, with `*`.
     """
     folders = dict.fromkeys(resolve(root, root / folder) for folder in _FOLDERS)
-    candidates = (path for folder in folders if folder.is_dir() for path in _list_matching(folder, pattern))
-    found = _resolve_files(root, candidates, pattern)
-    return found or _resolve_files(root, _read_ld_cache(root), pattern)
+    candidates = (path for folder in folders if folder.is_dir() for path in _list_matching(folder, patterns))
+    found = _resolve_files(root, candidates, patterns)
+    return found or _resolve_files(root, _read_ld_cache(root), patterns)
 
 
-def _list_matching(folder: Path, pattern: str) -> list[Path]:
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _list_matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     # glob skips a link if its target does not exist below this process's root.
-    return sorted(path for path in folder.iterdir() if fnmatchcase(path.name, pattern))
+    return sorted(path for path in folder.iterdir() if _matches(path.name, patterns))
 
 
-def _resolve_files(root: Path, paths: Iterator[Path], pattern: str) -> list[Path]:
-    resolved = (resolve(root, path) for path in paths if fnmatchcase(path.name, pattern))
+def _resolve_files(root: Path, paths: Iterator[Path], patterns: tuple[str, ...]) -> list[Path]:
+    resolved = (resolve(root, path) for path in paths if _matches(path.name, patterns))
     return list(dict.fromkeys(path for path in resolved if path.is_file()))
 
 

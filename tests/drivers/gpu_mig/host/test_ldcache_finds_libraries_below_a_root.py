@@ -29,6 +29,7 @@ def test_one_that_only_the_linkers_cache_knows_is_found(tmp_path: Path) -> None:
     subprocess.run([LDCONFIG, "-r", str(tmp_path)], check=True)
     assert find_libraries(tmp_path, "libcuda.so.*") == [library]
     assert find_libraries(tmp_path, "libcudart.so.*") == []
+    assert find_libraries(tmp_path, "libcudart.so.*", "libcuda.so.*") == [library]
 
 
 def test_each_library_is_found_once(tmp_path: Path) -> None:
