@@ -4,7 +4,9 @@
 file, or of the shim of libnvidia-ml behind pynvml. Each life of the driver is a process forked from this one,
 which has everything imported and no thread. It dies at a random step: a call of the hardware, before or after
 it took effect, a write of a record, or a step of the SDK. The next life gets the calls again that were begun,
-as a kubelet repeats them; then the cards, the records, the SDK's state and the folder of CDI specs must agree.
+as a kubelet repeats them; then the cards, the drivers of PCI functions, the records, the SDK's state and the
+folder of CDI specs must agree. The first card is divided; the second one is passed to a virtual machine, by a
+fake kernel whose files outlive processes, too.
 """
 
 import os
@@ -24,7 +26,10 @@ from dradriver_gpu_mig import GpuDriver
 from dradriver_gpu_mig.card import GpuHardware
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.card.simulator import GpuFileStore, SimulatedGpus
+from dradriver_gpu_mig.card.simulator.views import make_uuid
 from dradriver_gpu_mig.instances import RecordStore
+from tests.drivers.gpu_mig.passthrough.kernel import FakeKernel
+from tests.drivers.gpu_mig.shim.controls import ShimControls
 from tests.drivers.processes import run_forked
 
 GPU: Final = "gpu-0000-07-00-0-mig-"
@@ -33,7 +38,11 @@ SLOTS: Final = (
     ("3g-20gb-4", "2g-10gb-4", "1g-10gb-6", "1g-5gb-5"),
     ("1g-5gb-0", "1g-5gb-1", "1g-10gb-0", "2g-10gb-0"),
     ("2g-10gb-2", "1g-5gb-3", "1g-10gb-2", "1g-5gb-me-2"),
+    ("gpu-0000-0f-00-0-vfio",),
 )
+CARDS: Final = ("a100-40", "t4")
+PASSED: Final = "0000:0f:00.0"
+FUNCTIONS: Final = {PASSED: "nvidia", "0000:0f:00.1": "snd_hda_intel"}
 CHANGES: Final = (
     "create_gpu_instance",
     "create_compute_instance",
@@ -86,7 +95,8 @@ class ProcessKiller:
 
 
 def make_claim(rng: random.Random, slot: int, number: int) -> ResourceClaim:
-    device = GPU + rng.choice(SLOTS[slot])
+    name = rng.choice(SLOTS[slot])
+    device = name if name.endswith("-vfio") else GPU + name
     claim = builders.claim(builders.device_request(GpuDriver.name), name=f"claim-{number}")
     request = claim.spec.devices.requests[0].name
     result = DeviceResult(request=request, driver=GpuDriver.name, pool=builders.NODE, device=device)
@@ -111,7 +121,7 @@ class KillableHardware:
 
 @dataclass(frozen=True)
 class RoundsNode:
-    """A node's folder, and its one card.
+    """A node's folder, and its two cards.
 
     Attributes:
         folder: everything that outlives processes.
@@ -124,12 +134,38 @@ class RoundsNode:
     def cards(self) -> GpuHardware:
         if self.library is not None:
             return NvmlGpus(self.library)
-        return SimulatedGpus(["a100-40"], store=GpuFileStore(self.folder / "cards.json"))
+        return SimulatedGpus(CARDS, store=GpuFileStore(self.folder / "cards.json"))
+
+    def kernel(self, death: ProcessKiller | None = None) -> FakeKernel:
+        """The PCI functions. NVML knows the second card only while NVIDIA's driver has it."""
+
+        def change(address: str, driver: str | None) -> None:
+            if address == PASSED and self.library is None:
+                cards = SimulatedGpus(CARDS, store=GpuFileStore(self.folder / "cards.json"))
+                uuid = f"GPU-{make_uuid('node/1')}"
+                (cards.reset if driver == "nvidia" else cards.remove)(uuid)
+            elif address == PASSED and self.library is not None:
+                controls = ShimControls(self.library)
+                (controls.reset if driver == "nvidia" else controls.remove)(1)
+
+        def write() -> None:
+            if death is not None:
+                death.step(changes=True)
+
+        return FakeKernel(self.folder / "host/sys", change, write)
+
+    def add_functions(self) -> None:
+        """The functions of the second card."""
+        for address, driver in FUNCTIONS.items():
+            self.kernel().tree.add(address, 17, driver)
+        (self.folder / "host/proc").mkdir()
 
     def harness(self, death: ProcessKiller | None = None) -> Harness:
         def make() -> GpuDriver:
             cards = self.cards() if death is None else cast(GpuHardware, KillableHardware(self.cards(), death))
-            return GpuDriver("{mode: dynamic, destroySeconds: 1}", cards)
+            host = f"{{sysfs: {self.folder}/host/sys, proc: {self.folder}/host/proc, dev: {self.folder}}}"
+            settings = f"{{mode: dynamic, destroySeconds: 1, passthrough: true, host: {host}}}"
+            return GpuDriver(settings, cards, self.kernel(death))
 
         return Harness(make, self.folder)
 
@@ -148,7 +184,7 @@ def verify_next_process(world: RoundsNode, repeated: Sequence[Call], wanted: Seq
             call.on(node)
         cards = world.cards()
         cards.open()
-        (gpu,) = cards.gpus()
+        gpu = cards.gpus()[0]
         names = {profile.id: profile.name for profile in cards.profiles(gpu.uuid)}
         on_card = sorted(
             f"{names[each.profile_id].replace('.', '-').replace('+', '-')}-{each.placement.start}"
@@ -156,6 +192,14 @@ def verify_next_process(world: RoundsNode, repeated: Sequence[Call], wanted: Seq
             if len(cards.mig_devices(gpu.uuid, each)) == 1
         )
         all_complete = len(cards.gpu_instances(gpu.uuid)) == len(on_card)
+        tree = world.kernel().tree
+        drivers = {address: tree.driver(address) for address in FUNCTIONS}
+        if drivers == dict.fromkeys(FUNCTIONS, "vfio-pci"):
+            on_card = sorted([*on_card, *SLOTS[-1]])
+        else:
+            assert drivers == FUNCTIONS
+            assert {tree.override(address) for address in FUNCTIONS} == {"(null)"}
+            assert len(cards.gpus()) == len(CARDS)
         recorded = sorted(path.stem.removeprefix(GPU) for path in node.driver.data_dir.glob("devices/*.json"))
         devices = sorted(claim.results[0].device.removeprefix(GPU) for claim in wanted)
         uids = {claim.metadata.uid: "prepared" for claim in wanted}
@@ -170,6 +214,7 @@ def verify_next_process(world: RoundsNode, repeated: Sequence[Call], wanted: Seq
 
 def main(world: RoundsNode, seed: int, rounds: int) -> None:
     folder, rng = world.folder, random.Random(seed)
+    world.add_functions()
     claims = [make_claim(rng, slot, slot) for slot in range(len(SLOTS))]
     present = [False] * len(SLOTS)
     killed = 0

@@ -1,4 +1,4 @@
-"""After kill -9 at any moment, cards, records, prepared state and CDI folder agree again.
+"""After kill -9 at any moment, cards, PCI drivers, records, prepared state and CDI folder agree again.
 
 KILLS in the environment says how many rounds (default 5), SEED repeats a run.
 """
@@ -43,6 +43,6 @@ def test_simulated_cards_the_records_the_state_and_the_cdi_folder_agree(tmp_path
 def test_nvml_the_records_the_state_and_the_cdi_folder_agree(
     tmp_path: Path, shim_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in environment(tmp_path / "cards.state", ["a100-40"]).items():
+    for name, value in environment(tmp_path / "cards.state", ["a100-40", "t4"]).items():
         monkeypatch.setenv(name, value)
     after_every_kill_all_agree(tmp_path, str(shim_library))
