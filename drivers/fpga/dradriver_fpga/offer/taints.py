@@ -16,9 +16,17 @@ _VALUES: Final = {kind: kind.name.lower().replace("_", "-") for kind in FaultKin
 
 
 def find_faults_of(offer: FpgaOffer) -> list[Fault]:
-    """Return the faults of a device's present content."""
+    """Return the faults of a device: of its present content, and of its whole card.
+
+    A function also has the faults of the whole card that it belongs to, such as a temperature.
+    """
     region = offer.region.id if offer.region else None
-    return [fault for fault in find_faults(offer.card) if region is None or fault.region in {"", region}]
+    own = [fault for fault in find_faults(offer.card) if region is None or fault.region in {"", region}]
+    of_owner = find_faults(offer.owner) if offer.owner is not None else ()
+    return [
+        *own,
+        *(fault for fault in of_owner if not fault.region and not fault.kind.is_repaired_by_programming),
+    ]
 
 
 def make_fault_taints(offers: Iterable[FpgaOffer]) -> dict[str, list[dra.Taint]]:
