@@ -1,8 +1,10 @@
 """`/dev/dfl-fme.N` can program the whole card: only the management device, which operators enable, has it."""
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 import dradriver as dra
 from dradriver.allocator import Refusal
@@ -20,6 +22,7 @@ from tests.drivers.fpga.nodes import REGION_0, Node, kind
 
 FUNCTION = "pci0000:30/0000:3b:00.0"
 HOLDER = f"{FUNCTION}/fpga_region/region0"
+ROOT = Path(__file__).parents[4]
 MANAGEMENT = "pci-0000-3b-00-0-management"
 
 
@@ -156,3 +159,36 @@ def test_it_is_gone_when_the_operator_switches_it_off(managed: Node, tmp_path: P
         harness.restart()
         with pytest.raises(dra.DraError, match="is not offered by the driver"):
             harness.prepare(claim)
+
+
+async def test_admin_access_to_it_is_refused(managed: Node, tmp_path: Path) -> None:
+    """An administrator who monitors a card must not be able to program it under its users."""
+    driver = managed.driver()
+    driver.set_context(dra.DriverContext("node-1", tmp_path / "driver"))
+    device = dra.AllocatedDevice("fpga", "node-1", MANAGEMENT, admin_access=True)
+    with pytest.raises(dra.DraError, match="admin access is not allowed"):
+        await driver.prepare(dra.Claim("uid", "default", "claim", (device,)))
+    await driver.shutdown()
+
+
+def test_no_other_class_of_the_chart_or_the_manifests_matches_it(managed: Node) -> None:
+    """Each class selects one type. The class for management devices exists only if its setting is on."""
+    values = yaml.safe_load((ROOT / "packaging/chart/values.yaml").read_text())["drivers"]["fpga"]
+    assert not values["settings"]["managementDevices"]
+    selectors = {each["name"]: each["selectors"] for each in values["deviceClasses"]}
+    conditional = [each["name"] for each in values["deviceClasses"] if each.get("ifSetting")]
+    assert conditional == ["fpga-management.example.com"]
+    for document in yaml.safe_load_all((ROOT / "drivers/fpga/manifests/classes.yaml").read_text()):
+        name = document["metadata"]["name"]
+        selectors[f"manifest {name}"] = [each["cel"]["expression"] for each in document["spec"]["selectors"]]
+    (card,) = managed.controls.cards()
+    pool = build_pool([list_offers(card, (), management=True)], {})
+    (device,) = (each for each in pool.devices if each.name == MANAGEMENT)
+    matching = [name for name, each in selectors.items() if all(matches(text, device) for text in each)]
+    assert matching == conditional
+
+
+def matches(expression: str, device: dra.Device) -> bool:
+    """Whether a class of this driver selects the device by its type."""
+    (kind_of_class,) = re.findall(r"""\.type == ["']([a-z]+)["']""", expression)
+    return device.attribute("type") == str(kind_of_class)
