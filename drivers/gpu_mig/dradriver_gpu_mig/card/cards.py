@@ -75,6 +75,28 @@ class GpuCards:
         """
         return await asyncio.get_running_loop().run_in_executor(self._calls, action, self.hardware)
 
+    async def call_closed(self, action: Callable[[], T]) -> T:
+        """Return the result of `action`, which runs while the hardware is closed.
+
+        The kernel unbinds NVIDIA's driver from a GPU only when no process has it open. No other call runs while
+        `action` runs, so nothing opens the hardware meanwhile.
+
+        Args:
+            action: blocking function that does not use the hardware.
+
+        Raises:
+            GpuError: the hardware cannot be closed or opened again.
+        """
+
+        def run(hardware: GpuHardware) -> T:
+            hardware.close()
+            try:
+                return action()
+            finally:
+                hardware.open()
+
+        return await self.call(run)
+
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield all events of the GPUs from now on. Only one listener is allowed at a time.
 

@@ -184,26 +184,19 @@ class PassthroughBinder:
         if function.address not in present:
             raise dra.DraError(f"PCI function {function.address} was removed")
         if function.address == gpu.pci_address and present[function.address].driver is not None:
-            await self._cards.call(lambda hardware: self._unbind_unused(hardware, gpu))
+            await self._cards.call(lambda hardware: _check_unused(hardware, gpu.uuid))
+            await self._cards.call_closed(lambda: self._unbind(gpu))
         await asyncio.to_thread(self._pci.bind, function.address, VFIO_DRIVER)
 
-    def _unbind_unused(self, hardware: GpuHardware, gpu: Gpu) -> None:
-        """Bind a GPU that nothing uses to vfio-pci. Runs on the hardware's thread.
-
-        NVIDIA's driver leaves a GPU only when no process has it open, so NVML is closed meanwhile: no other
-        call can open it again, because all calls of NVML run on this thread.
+    def _unbind(self, gpu: Gpu) -> None:
+        """Bind a GPU that no process has open to vfio-pci. NVML must be closed.
 
         Raises:
-            InUseError: a process uses the GPU.
+            InUseError: a process has the GPU open, in which case the kernel would block.
         """
-        _check_unused(hardware, gpu.uuid)
-        hardware.close()
-        try:
-            if gpu.minor is not None and (users := find_users(self._proc, {f"/dev/nvidia{gpu.minor}"})):
-                raise InUseError(f"{gpu.uuid}: /dev/nvidia{gpu.minor} is open in {', '.join(users)}")
-            self._pci.bind(gpu.pci_address, VFIO_DRIVER)
-        finally:
-            hardware.open()
+        if gpu.minor is not None and (users := find_users(self._proc, {f"/dev/nvidia{gpu.minor}"})):
+            raise InUseError(f"{gpu.uuid}: /dev/nvidia{gpu.minor} is open in {', '.join(users)}")
+        self._pci.bind(gpu.pci_address, VFIO_DRIVER)
 
     def _return(self, passed: PassedGpu, function: PassedFunction) -> None:
         """Return a function to its driver.
