@@ -65,6 +65,9 @@ class PassthroughBinder:
             stored = await asyncio.to_thread(self._records.get, device)
             if stored is not None and stored.claim != claim and stored.state is not RecordState.DESTROYING:
                 raise dra.DraError(f"device {device} is in use by the claim with UID {stored.claim}")
+            if stored is not None and stored.state is RecordState.DESTROYING:
+                await self._converge(DesiredDriver.HOST, stored)
+                stored = None
             if stored is None:
                 stored = await self._make_record(device, claim, gpu, profiles)
             try:

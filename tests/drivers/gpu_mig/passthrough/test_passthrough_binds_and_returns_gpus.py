@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from dradriver import DraError
 from dradriver_gpu_mig import GpuConfig, VfioDeviceConfig
@@ -237,6 +237,19 @@ def test_mig_is_switched_off_before_a_gpu_is_passed(tmp_path: Path) -> None:
         node.restart()
         node.unprepare(claim)
         assert node.drivers() == ON_HOST
+
+
+def test_a_gpu_whose_return_was_interrupted_is_returned_before_the_next_claim_gets_it(tmp_path: Path) -> None:
+    with PassthroughHarness(tmp_path) as node:
+        earlier = node.allocate_device(MACHINE)
+        node.prepare(earlier)
+        (record,) = node.records()
+        node.unprepare(earlier)
+        node.record_store.put(replace(record, state=RecordState.DESTROYING))
+        claim = node.allocate_device(MACHINE)
+        node.prepare(claim)
+        assert node.drivers() == PASSED
+        assert [each.claim for each in node.records()] == [claim.metadata.uid]
 
 
 def test_after_a_reboot_the_gpu_is_free(tmp_path: Path) -> None:
