@@ -198,7 +198,9 @@ class GpuDriver(dra.Driver):
         simulated = isinstance(hardware, SimulatedGpus)
         mode = settings.mode or (Mode.DYNAMIC if simulated else Mode.STATIC)
         pci = self._pci or PciBus(Path(settings.host.sysfs))
-        node = GpuNode(hardware, settings, mode, self.data_dir, boot, pci)
+        closes = settings.close_when_idle and mode is not Mode.DYNAMIC and self._hardware is None
+        kernel_log = Path(settings.host.dev) / "kmsg" if closes and not simulated else None
+        node = GpuNode(hardware, settings, mode, self.data_dir, boot, pci, kernel_log)
         await node.__aenter__()
         return node
 
@@ -208,13 +210,13 @@ async def _queue_events(node: GpuNode, events: asyncio.Queue[Event]) -> None:
     is_unsupported_logged = False
     while True:
         try:
-            async for event in node.cards.events():
+            async for event in node.events():
                 is_unsupported_logged = False
                 events.put_nowait(event)
-        except NotSupportedError as error:
+        except (NotSupportedError, OSError) as error:
             if not is_unsupported_logged:
                 _log.info(
-                    "no GPU of this node supports events, so of all errors only a lost GPU is detected: %s",
+                    "no events of the GPUs are received, so each error is noticed by a scan: %s",
                     error,
                 )
             is_unsupported_logged = True

@@ -4,14 +4,14 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from dradriver_gpu_mig.card import Event, GpuCards, GpuError, GpuHardware, ResetRequiredError
+from dradriver_gpu_mig.card import Event, EventKind, GpuCards, GpuError, GpuHardware, ResetRequiredError, System
 from dradriver_gpu_mig.health import (
     READS_UNTIL_LOST,
     Finding,
@@ -30,6 +30,7 @@ from dradriver_gpu_mig.health import (
     requires_scan,
     write_findings,
 )
+from dradriver_gpu_mig.host.kernel_log import follow_xids
 from dradriver_gpu_mig.instances import (
     DeviceRecord,
     InstanceReconciler,
@@ -49,8 +50,9 @@ from dradriver_gpu_mig.offer import (
     list_offers,
 )
 from dradriver_gpu_mig.passthrough import PassthroughBinder, PciBus, has_iommufd
+from dradriver_gpu_mig.scan import scan_node
 from dradriver_gpu_mig.settings import GpuSettings, Mode
-from dradriver_gpu_mig.snapshot import GpuCard, MigInstance, NodeSnapshot, read_device, read_gpu, read_node
+from dradriver_gpu_mig.snapshot import GpuCard, MigInstance, NodeSnapshot, read_device, read_gpu
 
 __all__ = ["GpuNode"]
 
@@ -67,6 +69,8 @@ class GpuNode:
         folder: folder of the records and the findings.
         boot: ID of the boot.
         pci: the PCI functions.
+        kernel_log: `/dev/kmsg`, from which errors are read while NVML is closed; None: NVML stays open, and
+            reports events itself.
     """
 
     def __init__(
@@ -77,8 +81,10 @@ class GpuNode:
         folder: Path,
         boot: str,
         pci: PciBus,
+        kernel_log: Path | None = None,
     ) -> None:
-        self.cards = GpuCards(hardware)
+        self.cards = GpuCards(hardware, seconds=settings.call_seconds, keeps_open=kernel_log is None)
+        self._kernel_log = kernel_log
         self.record_store = RecordStore(folder / "devices", boot)
         self.reconciler = InstanceReconciler(self.cards, self.record_store)
         self.settings = settings
@@ -90,6 +96,7 @@ class GpuNode:
         self._findings: list[Finding] = []
         self._missing_devices: list[Finding] = []
         self._known_cards: dict[str, GpuCard] = {}
+        self._system: System | None = None
         self._offers_by_name: dict[str, GpuOffer] = {}
         self._lost_reads: dict[str, int] = {}
         self._read_errors: Mapping[str, GpuError] = {}
@@ -119,17 +126,28 @@ class GpuNode:
         if offered is not None and (card := passed.get(offered.card.gpu.uuid)) is not None:
             return replace(offered, card=card) if offered.kind is GpuDeviceKind.VFIO else None
         if offered is None:
-            snapshot = await self.cards.call(lambda hardware: read_node(hardware, known))
+            snapshot = await scan_node(self.cards, known, self._system)
             cards = list(snapshot.cards.values())
         else:
             try:
-                cards = [await self.cards.call(lambda hardware: _read_offer(hardware, offered, known))]
+                gpu = offered.card.gpu.uuid
+                cards = [await self.cards.call_gpu(gpu, lambda hardware: _read_offer(hardware, offered, known))]
             except GpuError as error:
                 if is_lost_error(error):
                     return None
                 raise
         offers = (offer for card in cards for offer in self._list_offers(card))
         return next((offer for offer in offers if offer.name == device), None)
+
+    async def read_system(self) -> System:
+        """Return the installed driver, as it was last read. A new driver is noticed by the next discovery.
+
+        Raises:
+            GpuError: the driver was never read, and does not answer.
+        """
+        if self._system is None:
+            self._system = await self.cards.call(lambda hardware: hardware.system())
+        return self._system
 
     async def discover(self) -> dra.Pool:
         """Destroy incomplete instances, read all cards, and return the present pool of devices."""
@@ -139,7 +157,8 @@ class GpuNode:
         # NVML does not know a GPU that is passed to a virtual machine. Such a GPU is not lost.
         passed = await self._read_passed()
         known = {uuid: card for uuid, card in self._known_cards.items() if uuid not in passed}
-        snapshot = await self.cards.call(lambda hardware: read_node(hardware, known))
+        snapshot = await scan_node(self.cards, known, self._system)
+        self._system = snapshot.system
         after = await asyncio.to_thread(self.record_store.all)
         await self._apply_snapshot(snapshot)
         self._known_cards |= {uuid: card for uuid, card in passed.items() if uuid not in snapshot.cards}
@@ -163,6 +182,28 @@ class GpuNode:
         held = {record.device for record in await asyncio.to_thread(self.record_store.held)}
         facts = PoolFacts(compute_taints(self._list_findings(), self._offers_by_name.values()), foreign, held)
         return build_pool(by_gpu, snapshot.system, facts)
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yield the events of the GPUs from now on.
+
+        Raises:
+            NotSupportedError: no GPU of the node supports events.
+            OSError: the kernel's log cannot be read.
+        """
+        if self._kernel_log is None:
+            async with aclosing(self.cards.events()) as events:
+                async for event in events:
+                    yield event
+            return
+        async with aclosing(follow_xids(self._kernel_log)) as errors:
+            async for error in errors:
+                for gpu in self._find_gpus_at(error.pci_address):
+                    yield Event(EventKind.XID, gpu, error.xid, error.gpu_instance)
+
+    def _find_gpus_at(self, address: str) -> list[str]:
+        """Return the UUID of the GPU at an address without its function; empty if none is known."""
+        cards = self._known_cards.items()
+        return [uuid for uuid, card in cards if card.gpu.pci_address.partition(".")[0].endswith(address)]
 
     async def handle_event(self, event: Event) -> bool:
         """Record the finding for an event.
@@ -188,7 +229,7 @@ class GpuNode:
         if gpu not in self._known_cards:
             return
         try:
-            action = await self.cards.call(lambda hardware: hardware.recovery_action(gpu))
+            action = await self.cards.call_gpu(gpu, lambda hardware: hardware.recovery_action(gpu))
         except GpuError:
             return  # the next read logs the error
         if action is not None:
@@ -207,7 +248,7 @@ class GpuNode:
         if known is None or event.gpu_instance is None:
             return known
         try:
-            return await self.cards.call(lambda hardware: read_gpu(hardware, known.gpu, known))
+            return await self.cards.call_gpu(event.gpu, lambda hardware: read_gpu(hardware, known.gpu, known))
         except GpuError:
             return known  # the next read logs the error
 

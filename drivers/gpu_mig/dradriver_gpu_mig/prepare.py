@@ -147,7 +147,7 @@ class ClaimPreparer:
     async def _make_result(
         self, claim: dra.Claim, offer: GpuOffer, mig: MigDevice | None, mps: dra.ContainerEdits
     ) -> dra.PreparedDevice:
-        gpu, system = offer.card.gpu, await self._node.cards.call(lambda hardware: hardware.system())
+        gpu, system = offer.card.gpu, await self._node.read_system()
 
         profile = "" if offer.profile is None else offer.profile.name
 
@@ -173,8 +173,8 @@ class ClaimPreparer:
         devices_in_use = sorted(
             {each.device for each in records if each.gpu == record.gpu and each.claim != record.claim}
         )
-        gpu = await self._node.cards.call(
-            lambda hardware: _switch_mig(hardware, record.gpu, devices_in_use, enabled=enabled)
+        gpu = await self._node.cards.call_gpu(
+            record.gpu, lambda hardware: _switch_mig(hardware, record.gpu, devices_in_use, enabled=enabled)
         )
         return replace(offer, card=replace(offer.card, gpu=gpu))
 
@@ -188,7 +188,9 @@ class ClaimPreparer:
             raise dra.DraError(f"device {record.device} is in use by the claim with UID {stored.claim}")
         if stored is None:
             compute_mode = (
-                await self._node.cards.call(lambda hardware: hardware.compute_mode(gpu)) if mode else None
+                await self._node.cards.call_gpu(gpu, lambda hardware: hardware.compute_mode(gpu))
+                if mode
+                else None
             )
             ready = msgspec.structs.replace(
                 record,
@@ -198,7 +200,7 @@ class ClaimPreparer:
                 time_slice=time_slice is not None,
             )
             await asyncio.to_thread(record_store.put, ready)
-        await self._node.cards.call(lambda hardware: apply_sharing(hardware, gpu, mode, time_slice))
+        await self._node.cards.call_gpu(gpu, lambda hardware: apply_sharing(hardware, gpu, mode, time_slice))
 
     async def _unprepare(self, record: DeviceRecord) -> None:
         if record.passed is not None:
@@ -208,7 +210,7 @@ class ClaimPreparer:
             await self._node.reconciler.destroy(record, self._node.settings.destroy_seconds)
             return
         try:
-            await self._node.cards.call(lambda hardware: restore_sharing(hardware, record))
+            await self._node.cards.call_gpu(record.gpu, lambda hardware: restore_sharing(hardware, record))
         except (GpuLostError, InvalidArgumentError, NotSupportedError) as error:
             # The GPU is gone or does not support the setting. This must not prevent a pod from ending.
             _log.warning("%s: its settings are not restored: %s", record.gpu, error)

@@ -132,6 +132,8 @@ class GpuSettings(_Strict, frozen=True):
         recover_seconds: seconds without another error after which a device is offered again; 0: the device is
             offered again only after a reset.
         destroy_seconds: seconds for which one unprepare tries to destroy an instance in use.
+        call_seconds: time limit of one call of NVML. A GPU that exceeds it does not answer.
+        close_when_idle: whether NVML is closed while it is not used, in the modes static and whole.
         host: paths of the node's files.
         mps: the MPS control daemon; None: no daemon runs.
         simulator: the simulated GPUs.
@@ -145,6 +147,8 @@ class GpuSettings(_Strict, frozen=True):
     recovery_actions: Mapping[RecoveryName, Effect] = {}
     recover_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     destroy_seconds: Annotated[float, msgspec.Meta(ge=0)] = 20.0
+    call_seconds: Annotated[float, msgspec.Meta(gt=0)] = 30.0
+    close_when_idle: bool = True
     host: HostSettings = HostSettings()
     mps: MpsSettings | None = None
     simulator: SimulatorSettings = SimulatorSettings()

@@ -6,10 +6,8 @@ If a card cannot be read, its present state is unknown. The snapshot then contai
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from dradriver_gpu_mig.card import (
-    DriverNotLoadedError,
     Gpu,
     GpuError,
     GpuHardware,
@@ -20,10 +18,9 @@ from dradriver_gpu_mig.card import (
     Profile,
     RecoveryAction,
     System,
-    VersionMismatchError,
 )
 
-__all__ = ["GpuCard", "MigInstance", "NodeSnapshot", "read_device", "read_gpu", "read_node"]
+__all__ = ["GpuCard", "MigInstance", "NodeSnapshot", "read_device", "read_gpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,34 +86,6 @@ class NodeSnapshot:
     system: System
     cards: Mapping[str, GpuCard]
     errors: Mapping[str, GpuError] = field(default_factory=dict)
-
-
-_NO_CARDS: Final[Mapping[str, GpuCard]] = {}
-
-
-def read_node(hardware: GpuHardware, known: Mapping[str, GpuCard] = _NO_CARDS) -> NodeSnapshot:
-    """Read all GPUs. Blocking.
-
-    Args:
-        hardware: the cards.
-        known: the GPUs of earlier reads, by UUID. These GPUs are read even if NVML does not list them.
-
-    Raises:
-        GpuError: the driver does not answer.
-    """
-    system = hardware.system()
-    listed = {gpu.uuid: gpu for gpu in hardware.gpus()}
-    cards: dict[str, GpuCard] = {}
-    errors: dict[str, GpuError] = {}
-    for uuid in dict.fromkeys([*listed, *known]):
-        try:
-            gpu = listed.get(uuid) or hardware.gpu(uuid)
-            cards[uuid] = read_gpu(hardware, gpu, known.get(uuid))
-        except (DriverNotLoadedError, VersionMismatchError):
-            raise
-        except GpuError as error:  # the other GPUs are still read
-            errors[uuid] = error
-    return NodeSnapshot(system, cards, errors)
 
 
 def read_gpu(hardware: GpuHardware, gpu: Gpu, previous: GpuCard | None = None) -> GpuCard:

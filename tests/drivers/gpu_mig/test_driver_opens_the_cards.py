@@ -84,7 +84,7 @@ async def test_a_kernel_module_that_is_not_loaded_is_no_reason_to_simulate(tmp_p
     await driver.shutdown()
 
 
-@pytest.mark.parametrize("refused", ["open", "gpus"])
+@pytest.mark.parametrize("refused", ["open", "count"])
 async def test_a_driver_that_was_replaced_needs_a_new_process(tmp_path: Path, refused: str) -> None:
     wishes: list[str] = []
 

@@ -7,6 +7,7 @@ of `GpuCards`.
 
 - `hardware`: `GpuHardware`, the interface.
 - `cards`: `GpuCards`, the interface for asyncio.
+- `lane`: a thread for blocking calls with a time limit.
 - `values`: properties of cards as frozen values.
 - `errors`: one class for each error that callers distinguish.
 - `nvml`: real cards.
@@ -28,6 +29,7 @@ from dradriver_gpu_mig.card.errors import (
     NoPermissionError,
     NotSupportedError,
     ResetRequiredError,
+    TimedOutError,
     VersionMismatchError,
 )
 from dradriver_gpu_mig.card.hardware import GpuHardware
@@ -81,6 +83,7 @@ __all__ = [
     "ResetRequiredError",
     "System",
     "TimeSlice",
+    "TimedOutError",
     "VersionMismatchError",
     "Virtualization",
 ]

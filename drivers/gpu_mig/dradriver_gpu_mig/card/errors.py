@@ -19,6 +19,7 @@ __all__ = [
     "NoPermissionError",
     "NotSupportedError",
     "ResetRequiredError",
+    "TimedOutError",
     "VersionMismatchError",
     "make_error",
 ]
@@ -76,6 +77,10 @@ class GpuLostError(GpuError):
 
 class ResetRequiredError(GpuError):
     """The GPU does not work until it is reset."""
+
+
+class TimedOutError(GpuError):
+    """A call did not return within its time limit. It may still take effect."""
 
 
 class LibraryNotFoundError(GpuError):

@@ -1,7 +1,9 @@
 """The interface to hardware. Calls block; `GpuCards` runs them on a thread."""
 
+from contextlib import suppress
 from typing import Protocol
 
+from dradriver_gpu_mig.card.errors import GpuError
 from dradriver_gpu_mig.card.values import (
     ComputeMode,
     Event,
@@ -23,7 +25,8 @@ __all__ = ["GpuHardware"]
 class GpuHardware(Protocol):
     """All GPUs of a node, each identified by its UUID. Every call may raise `GpuError`.
 
-    All calls come from one thread, except `wait_event`, which another thread calls at the same time.
+    Calls may come from several threads, but calls for one GPU come one after the other. `wait_event` is called
+    by one thread only.
 
     Changes are made in the hardware and outlive the process, even if the process dies right after a call. As
     soon as a call takes effect, the instance exists or is destroyed, even if the caller never receives the
@@ -48,11 +51,30 @@ class GpuHardware(Protocol):
     def system(self) -> System:
         """Return the versions of the installed driver and of CUDA."""
 
+    def count(self) -> int:
+        """Return the number of GPUs that the driver lists."""
+
+    def uuid_at(self, index: int) -> str:
+        """Return the UUID of a listed GPU.
+
+        Args:
+            index: 0 to `count() - 1`. The index of a GPU can change when another GPU is added or removed.
+
+        Raises:
+            GpuLostError: the GPU fell off the bus.
+            GpuError: the GPU does not answer this time, or the index does not exist any more.
+        """
+
     def gpus(self) -> tuple[Gpu, ...]:
         """Return the GPUs that answer, sorted by PCI address.
 
         A GPU that is missing in the result may be lost, or may not answer this time.
         """
+        found: list[Gpu] = []
+        for index in range(self.count()):
+            with suppress(GpuError):
+                found.append(self.gpu(self.uuid_at(index)))
+        return tuple(sorted(found, key=lambda gpu: gpu.pci_address))
 
     def gpu(self, gpu: str) -> Gpu:
         """Return the present properties of one GPU.
@@ -219,7 +241,7 @@ class GpuHardware(Protocol):
         """
 
     def wait_event(self, timeout: float) -> Event | None:
-        """Return the next event since `open`, or None after `timeout` seconds without an event.
+        """Return the next event since the first wait, or None after `timeout` seconds without an event.
 
         Args:
             timeout: seconds to wait; 0: return at once.

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -34,6 +35,8 @@ from dradriver_gpu_mig.instances.steps import (
 )
 
 __all__ = ["InstanceReconciler"]
+
+_T = TypeVar("_T")
 
 _log: Final = logging.getLogger(__name__)
 
@@ -157,9 +160,12 @@ class InstanceReconciler:
                 error,
             )
 
+    async def _call(self, record: DeviceRecord, action: Callable[[GpuHardware], _T]) -> _T:
+        return await self._cards.call_gpu(record.gpu, action)
+
     async def _converge(self, desired: DesiredInstance, record: DeviceRecord) -> MigDevice | None:
         """Execute steps until none is left, and return the MIG device if the instance is complete."""
-        seen = await self._cards.call(lambda hardware: _observe(hardware, record))
+        seen = await self._call(record, lambda hardware: _observe(hardware, record))
         while True:
             stored = await asyncio.to_thread(self._records.get, record.device)
             step = next_step(desired, stored.state if stored else None, _compare(stored, seen))
@@ -168,7 +174,9 @@ class InstanceReconciler:
             _log.debug("%s for claim %s: %s", record.device, record.claim, step.value)
             instance = await self._execute(step, stored or record, seen)
             if step not in RECORD_STEPS:
-                seen = await self._cards.call(partial(_observe, record=record, instance=instance))
+                seen = await self._cards.call_gpu(
+                    record.gpu, partial(_observe, record=record, instance=instance)
+                )
 
     async def _execute(
         self, step: InstanceStep, record: DeviceRecord, seen: "_Observation"
@@ -204,17 +212,22 @@ class InstanceReconciler:
             case InstanceStep.CREATE_GPU_INSTANCE:
                 return await self._create_gpu_instance(record)
             case InstanceStep.CREATE_COMPUTE_INSTANCE if instance is not None:
-                await self._cards.call(lambda hardware: _create_compute_instance(hardware, record, instance))
+                await self._cards.call_gpu(
+                    record.gpu, lambda hardware: _create_compute_instance(hardware, record, instance)
+                )
                 return instance
             case _:
-                await self._cards.call(lambda hardware: _destroy_on_card(hardware, step, record))
+                await self._cards.call_gpu(
+                    record.gpu, lambda hardware: _destroy_on_card(hardware, step, record)
+                )
         return None
 
     async def _create_gpu_instance(self, record: DeviceRecord) -> GpuInstance:
         instance = _require_placement(record)
         try:
-            return await self._cards.call(
-                lambda hardware: hardware.create_gpu_instance(record.gpu, instance.profile, instance.placement)
+            return await self._cards.call_gpu(
+                record.gpu,
+                lambda hardware: hardware.create_gpu_instance(record.gpu, instance.profile, instance.placement),
             )
         except InsufficientResourcesError as error:
             # Nothing was created. If an instance exists at this placement, it is not the driver's: delete only

@@ -117,7 +117,7 @@ class PassthroughBinder:
         )
         if others:
             raise dra.DraError(f"device {device}: other claims have {', '.join(others)} of its GPU")
-        await self._cards.call(lambda hardware: _check_unused(hardware, gpu.uuid))
+        await self._cards.call_gpu(gpu.uuid, lambda hardware: _check_unused(hardware, gpu.uuid))
         return DeviceRecord(
             device=device,
             claim=claim,
@@ -187,7 +187,7 @@ class PassthroughBinder:
         if function.address not in present:
             raise dra.DraError(f"PCI function {function.address} was removed")
         if function.address == gpu.pci_address and present[function.address].driver is not None:
-            await self._cards.call(lambda hardware: _check_unused(hardware, gpu.uuid))
+            await self._cards.call_gpu(gpu.uuid, lambda hardware: _check_unused(hardware, gpu.uuid))
             await self._cards.call_closed(lambda: self._unbind(gpu))
         await asyncio.to_thread(self._pci.bind, function.address, VFIO_DRIVER)
 

@@ -18,7 +18,8 @@ from dradriver_gpu_mig.health.recovery_actions import RECOVERIES
 from dradriver_gpu_mig.health.xids import XIDS, XidResolution
 from dradriver_gpu_mig.offer import list_offers
 from dradriver_gpu_mig.settings import GpuSettings, MigSwitching, Mode, read_settings
-from dradriver_gpu_mig.snapshot import GpuCard, read_node
+from dradriver_gpu_mig.snapshot import GpuCard
+from tests.drivers.gpu_mig.mig_devices import read_cards
 
 _NONE, _RESET = RecoveryAction.NONE, RecoveryAction.GPU_RESET
 
@@ -27,7 +28,7 @@ _NONE, _RESET = RecoveryAction.NONE, RecoveryAction.GPU_RESET
 def card() -> GpuCard:
     hardware = SimulatedGpus()
     hardware.open()
-    (card,) = read_node(hardware).cards.values()
+    (card,) = read_cards(hardware).values()
     return card
 
 

@@ -28,7 +28,8 @@ from dradriver_gpu_mig.health import (
 )
 from dradriver_gpu_mig.offer import list_offers
 from dradriver_gpu_mig.settings import GpuSettings, MigSwitching, Mode, read_settings
-from dradriver_gpu_mig.snapshot import GpuCard, read_node
+from dradriver_gpu_mig.snapshot import GpuCard
+from tests.drivers.gpu_mig.mig_devices import read_cards
 from tests.drivers.gpu_mig.nodes import GpuHarness
 
 DEVICE = "gpu-0000-07-00-0-mig-3g-20gb-4"
@@ -45,7 +46,7 @@ def card() -> GpuCard:
     (profile,) = (each for each in hardware.profiles(gpu) if each.name == "3g.20gb")
     made = hardware.create_gpu_instance(gpu, profile.id, profile.placements[1])
     hardware.create_compute_instance(gpu, made)
-    return read_node(hardware).cards[gpu]
+    return read_cards(hardware)[gpu]
 
 
 def xid(card: GpuCard, number: int, *, instance: bool = False) -> Event:

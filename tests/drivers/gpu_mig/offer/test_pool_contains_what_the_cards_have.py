@@ -15,8 +15,7 @@ from dradriver_gpu_mig.card import Placement, Profile
 from dradriver_gpu_mig.card.simulator import CATALOG, SimulatedGpus
 from dradriver_gpu_mig.offer import list_offers
 from dradriver_gpu_mig.settings import MigSwitching, Mode
-from dradriver_gpu_mig.snapshot import read_node
-from tests.drivers.gpu_mig.mig_devices import list_mig_devices
+from tests.drivers.gpu_mig.mig_devices import list_mig_devices, read_cards
 from tests.drivers.gpu_mig.nodes import DRIVER, GpuHarness
 
 # Memory, memory slices, multiprocessors, copy engines, decoders, encoders, JPEG and OFA engines.
@@ -170,7 +169,7 @@ def test_names_of_profiles_without_a_minus_are_as_they_always_were() -> None:
     for key, model in CATALOG.items():
         hardware = SimulatedGpus([key])
         hardware.open()
-        (card,) = read_node(hardware).cards.values()
+        (card,) = read_cards(hardware).values()
         for offer in list_offers(card, Mode.DYNAMIC, MigSwitching.NEVER):
             if offer.profile is not None and offer.placement is not None and "-" not in offer.profile.name:
                 label = offer.profile.name.replace(".", "-").replace("+", "-")
@@ -189,7 +188,7 @@ def test_names_of_profiles_without_a_minus_are_as_they_always_were() -> None:
 def test_no_two_profiles_share_a_name(profiles: list[str]) -> None:
     hardware = SimulatedGpus(["h100-80"])
     hardware.open()
-    (card,) = read_node(hardware).cards.values()
+    (card,) = read_cards(hardware).values()
     one = card.profiles[0]
     renamed = tuple(replace(one, id=number, name=name) for number, name in enumerate(profiles))
     found = list_offers(replace(card, profiles=renamed), Mode.DYNAMIC, MigSwitching.NEVER)

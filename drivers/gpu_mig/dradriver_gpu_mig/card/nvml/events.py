@@ -27,22 +27,28 @@ _KINDS: Final[Mapping[int, EventKind]] = {
 
 
 class EventSet:
-    """Receives the events of some GPUs from its creation on. Only one thread may use it.
-
-    Args:
-        gpus: the handles by UUID.
+    """Receives the events of the GPUs that were added to it. Only one thread may use it.
 
     Raises:
         NVMLError: the event set cannot be created.
     """
 
-    def __init__(self, gpus: Mapping[str, Handle]) -> None:
-        self.gpus = dict(gpus)
+    def __init__(self) -> None:
+        self.gpus: dict[str, Handle] = {}
         self._set = pynvml.nvmlEventSetCreate()
         self._lost: set[str] = set()
         self._pending: deque[Event] = deque()
-        self._uuids = {_handle_address(handle): uuid for uuid, handle in gpus.items()}
-        self._registered = sum(self._register(uuid, handle) for uuid, handle in gpus.items())
+        self._uuids: dict[int, str] = {}
+        self._registered = 0
+
+    def add(self, uuid: str, handle: Handle) -> None:
+        """Receive the events of a GPU from now on.
+
+        If the GPU does not support events, or NVML returns an error, the other GPUs are unaffected.
+        """
+        self.gpus[uuid] = handle
+        self._uuids[_handle_address(handle)] = uuid
+        self._registered += self._register(uuid, handle)
 
     def close(self) -> None:
         """Free the event set. Pending events are lost."""
@@ -54,7 +60,9 @@ class EventSet:
         For a moment, both event sets receive events, because a repeated event does less harm than a missed
         event.
         """
-        new = EventSet(gpus)
+        new = EventSet()
+        for uuid, handle in gpus.items():
+            new.add(uuid, handle)
         while self._registered and (event := self.wait(0)) is not None:
             new._pending.append(event)
         self.close()
@@ -68,6 +76,9 @@ class EventSet:
         """
         if self._pending:
             return self._pending.popleft()
+        if not self.gpus:
+            time.sleep(timeout)
+            return None
         if not self._registered:
             raise NotSupportedError("no GPU of this node supports events", "nvmlDeviceRegisterEvents", 3)
         try:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pynvml
 
-from dradriver_gpu_mig.card.errors import GpuNotFoundError, LibraryNotFoundError, NotSupportedError
+from dradriver_gpu_mig.card.errors import GpuError, GpuNotFoundError, LibraryNotFoundError, NotSupportedError
 from dradriver_gpu_mig.card.hardware import GpuHardware
 from dradriver_gpu_mig.card.nvml.discovery import (
     Handle,
@@ -87,8 +87,9 @@ class NvmlGpus(GpuHardware):
         self._indices: dict[str, int] = {}
         self._failed_indices: dict[int, int] = {}
         self._cuda_version = 0
-        # These change only with the driver, and reading them takes most of NVML's calls.
+        self._version = ""
         self._gpus: dict[str, Gpu] = {}
+        # These change only with the driver, and reading them takes most of NVML's calls.
         self._profiles: dict[str, tuple[Profile, ...]] = {}
         self._compute_profiles: dict[tuple[str, int], tuple[ComputeProfile, ...]] = {}
         self._placement_errors: dict[str, Mapping[int, int]] = {}
@@ -108,9 +109,9 @@ class NvmlGpus(GpuHardware):
         load_library(self._library)
         pynvml.nvmlInitWithFlags(_INIT_FLAG_NO_GPUS)
         try:
-            self.gpus()
+            self._forget_other_driver()
             with self._event_set_lock:
-                self._event_set = EventSet(self._handles)
+                self._event_set = EventSet()
         except BaseException:
             pynvml.nvmlShutdown()
             raise
@@ -122,8 +123,7 @@ class NvmlGpus(GpuHardware):
             if self._event_set is not None:
                 self._event_set.close()
             self._event_set = None
-        self._handles, self._indices, self._failed_indices = {}, {}, {}
-        self._gpus, self._profiles, self._compute_profiles, self._placement_errors = {}, {}, {}, {}
+        self._handles, self._indices, self._failed_indices, self._gpus = {}, {}, {}, {}
         pynvml.nvmlShutdown()
 
     @translate_nvml_errors
@@ -136,42 +136,35 @@ class NvmlGpus(GpuHardware):
         return System(decode_text(pynvml.nvmlSystemGetDriverVersion()), version)
 
     @translate_nvml_errors
-    def gpus(self) -> tuple[Gpu, ...]:
+    def count(self) -> int:
         """See `GpuHardware`."""
-        found: dict[str, tuple[Gpu, Handle]] = {}
-        failed: dict[int, int] = {}
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            try:
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                gpu = self._read_gpu(decode_text(pynvml.nvmlDeviceGetUUID(handle)), index, handle)
-            except pynvml.NVMLError as error:
-                failed[index] = error.value  # the other GPUs are still read
-                if index not in self._indices.values() and self._failed_indices.get(index) != error.value:
-                    _log.warning(
-                        "GPU with index %d is skipped, its UUID is unknown: NVML returned %s", index, error
-                    )
-            else:
-                found[gpu.uuid] = gpu, handle
-        self._failed_indices = failed
-        # If a GPU does not answer this time but is not lost, its events are still received.
-        unreadable = {index for index, code in failed.items() if code != pynvml.NVML_ERROR_GPU_IS_LOST}
-        kept = {
-            uuid: index
-            for uuid, index in self._indices.items()
-            if index in unreadable and uuid in self._handles
-        }
-        self._indices = {**kept, **{gpu.uuid: gpu.index for gpu, _ in found.values()}}
-        self._handles = {
-            **{uuid: self._handles[uuid] for uuid in kept},
-            **{uuid: handle for uuid, (_, handle) in found.items()},
-        }
-        return tuple(sorted((gpu for gpu, _ in found.values()), key=lambda gpu: gpu.pci_address))
+        count: int = pynvml.nvmlDeviceGetCount()
+        return count
+
+    @translate_nvml_errors
+    def uuid_at(self, index: int) -> str:
+        """See `GpuHardware`."""
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = decode_text(pynvml.nvmlDeviceGetUUID(handle))
+        except pynvml.NVMLError as error:
+            self._note_failed_index(index, error)
+            raise
+        self._failed_indices.pop(index, None)
+        self._indices[uuid] = index
+        self._handles[uuid] = handle
+        return uuid
 
     @translate_nvml_errors
     def gpu(self, gpu: str) -> Gpu:
         """See `GpuHardware`."""
-        handle = _find_handle(gpu)
-        return self._read_gpu(gpu, pynvml.nvmlDeviceGetIndex(handle), handle)
+        try:
+            handle = self._handles[gpu] = _find_handle(gpu)
+            return self._read_gpu(gpu, pynvml.nvmlDeviceGetIndex(handle), handle)
+        except (GpuNotFoundError, pynvml.NVMLError_GpuIsLost):
+            # While a lost GPU is in the event set, NVML reports no events of other GPUs.
+            self._handles.pop(gpu, None)
+            raise
 
     @translate_nvml_errors
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
@@ -303,16 +296,43 @@ class NvmlGpus(GpuHardware):
             event_set = self._event_set
             if event_set is None:
                 return None
-            if self._mig_switched or set(event_set.gpus) != set(self._handles):
-                # GPUs were added, removed or reset. Events of the present GPUs are received from now on.
+            if not self._handles:
+                self._find_handles()  # the first wait, or all GPUs are lost
+            handles = dict(self._handles)
+            if self._mig_switched or event_set.gpus.keys() - handles.keys():
+                # GPUs were removed or reset. Events of the present GPUs are received from now on.
                 self._mig_switched = False
-                event_set = self._event_set = event_set.replace(self._handles)
+                event_set = self._event_set = event_set.replace(handles)
+            for uuid, handle in handles.items():
+                if uuid not in event_set.gpus:
+                    event_set.add(uuid, handle)
             return event_set.wait(timeout)
 
     def _handle(self, gpu: str) -> Handle:
         if gpu not in self._handles:
             self._handles[gpu] = _find_handle(gpu)
         return self._handles[gpu]
+
+    def _find_handles(self) -> None:
+        for index in range(self.count()):
+            with suppress(GpuError):
+                self.uuid_at(index)
+
+    def _note_failed_index(self, index: int, error: pynvml.NVMLError) -> None:
+        """Log a GPU that does not tell its UUID, once. A lost GPU's events are not waited for any more."""
+        uuid = next((uuid for uuid, known in self._indices.items() if known == index), None)
+        if uuid is not None and error.value == pynvml.NVML_ERROR_GPU_IS_LOST:
+            self._handles.pop(uuid, None)
+        if uuid is None and self._failed_indices.get(index) != error.value:
+            _log.warning("GPU with index %d is skipped, its UUID is unknown: NVML returned %s", index, error)
+        self._failed_indices[index] = error.value
+
+    def _forget_other_driver(self) -> None:
+        """Forget the profiles of another version of the driver. They outlive `close`, unlike the rest."""
+        version = decode_text(pynvml.nvmlSystemGetDriverVersion())
+        if version != self._version:
+            self._version = version
+            self._profiles, self._compute_profiles, self._placement_errors = {}, {}, {}
 
     def _read_gpu(self, uuid: str, index: int, handle: Handle) -> Gpu:
         if uuid in self._gpus:

@@ -120,14 +120,17 @@ class SimulatedGpus(GpuHardware):
         with self._call("system"):
             return System("580.82.07", "13.0")
 
-    def gpus(self) -> tuple[Gpu, ...]:
+    def count(self) -> int:
         """See `GpuHardware`."""
-        with self._call("gpus") as state:
-            return tuple(
-                to_gpu(index, gpu, len(state.gpus))
-                for index, gpu in enumerate(state.gpus)
-                if not (gpu.lost or gpu.removed or gpu.error_code)
-            )
+        with self._call("count") as state:
+            return sum(not gpu.removed for gpu in state.gpus)
+
+    def uuid_at(self, index: int) -> str:
+        """See `GpuHardware`."""
+        with self._call("uuid_at") as state:
+            uuids = [gpu.uuid for gpu in state.gpus if not gpu.removed]
+        with self._gpu_call("uuid_at", uuids[index]):
+            return uuids[index]
 
     def gpu(self, gpu: str) -> Gpu:
         """See `GpuHardware`."""

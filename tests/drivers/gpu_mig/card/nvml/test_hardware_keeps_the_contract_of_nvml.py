@@ -24,6 +24,7 @@ Shim = Callable[..., tuple[NvmlGpus, ShimControls]]
 class ShimBench:
     def __init__(self, hardware: NvmlGpus, controls: ShimControls) -> None:
         self.hardware = hardware
+        self.hardware.wait_event(0)  # the GPUs are listened to from the first wait on
         self._controls = controls
 
     def report_error(self, gpu: int, kind: EventKind, *, xid: int = 0, gpu_instance: int = 0xFFFFFFFF) -> None:

@@ -32,7 +32,7 @@ def test_a_failed_call_took_effect_or_not(moment: str, made: int) -> None:
 
 
 def test_a_later_call_fails() -> None:
-    hardware = SimulatedGpus(hook=FailingOnce("gpus", "before", 3))
+    hardware = SimulatedGpus(hook=FailingOnce("count", "before", 3))
     hardware.open()
     assert hardware.gpus() == hardware.gpus()
     with pytest.raises(GpuError):

@@ -1,0 +1,135 @@
+"""Each call of NVML fails once and hangs once: no pod is evicted, and afterwards everything is as before."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pynvml
+import pytest
+
+import dradriver as dra
+from dradriver import DriverContext
+from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig.card import GpuError, GpuHardware, Placement
+from dradriver_gpu_mig.card.nvml import NvmlGpus
+from dradriver_gpu_mig.instances import DeviceRecord, ProfilePlacement, RecordState
+from tests.drivers.gpu_mig.shim.calls import NvmlCalls, intercept_calls
+from tests.drivers.gpu_mig.shim.controls import environment
+
+_SECONDS = 0.2
+_PROFILE, _PLACEMENT = 9, Placement(4, 4)
+_SUFFIX = "mig-3g-20gb-4"
+_NAMES = ("gpu-0000-07-00-0", "gpu-0000-0f-00-0")
+_LOST = pynvml.NVML_ERROR_GPU_IS_LOST
+
+
+@pytest.fixture
+def calls() -> Iterator[NvmlCalls]:
+    with intercept_calls() as calls:
+        yield calls
+
+
+@pytest.fixture
+async def driver(
+    calls: NvmlCalls, shim_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[GpuDriver]:
+    """The driver on two cards, on each of which a pod has a MIG device."""
+    for name, value in environment(tmp_path / "cards.state", ["a100-40", "a100-40"]).items():
+        monkeypatch.setenv(name, value)
+    driver = GpuDriver(f"{{mode: dynamic, callSeconds: {_SECONDS}}}", NvmlGpus(shim_library))
+    driver.set_context(DriverContext("node-1", tmp_path))
+    await driver.discover()
+    node = driver._node
+    assert node is not None
+    for gpu, name in zip(await node.cards.call(lambda hardware: hardware.gpus()), _NAMES, strict=True):
+        await node.cards.call_gpu(gpu.uuid, _create(gpu.uuid))
+        instance = ProfilePlacement(_PROFILE, _PLACEMENT)
+        record = DeviceRecord(
+            device=f"{name}-{_SUFFIX}", claim=f"claim-{name}", gpu=gpu.uuid, instance=instance,
+            state=RecordState.READY, boot=node.record_store.boot,
+        )  # fmt: skip
+        await asyncio.to_thread(node.record_store.put, record)
+    await driver.discover()
+    yield driver
+    calls.release()
+    await driver.shutdown()
+
+
+def _create(gpu: str) -> Callable[[GpuHardware], None]:
+    def create(hardware: GpuHardware) -> None:
+        hardware.create_compute_instance(gpu, hardware.create_gpu_instance(gpu, _PROFILE, _PLACEMENT))
+
+    return create
+
+
+async def _list_calls(driver: GpuDriver, calls: NvmlCalls) -> list[str]:
+    calls.counts.clear()
+    await driver.discover()
+    assert len(calls.counts) > 12, calls.counts
+    return list(calls.counts)
+
+
+def _evicted(pool: dra.Pool) -> set[str]:
+    return {
+        device.name
+        for device in pool.devices
+        for taint in device.taints
+        if taint.effect == "NoExecute" and device.name.endswith(_SUFFIX)
+    }
+
+
+async def _discover(driver: GpuDriver, published: dra.Pool) -> dra.Pool:
+    """Return what is published after another scan. If the scan fails, the SDK changes nothing."""
+    with suppress(GpuError):
+        (published,) = await driver.discover()
+    return published
+
+
+@pytest.mark.parametrize("code", [_LOST, 999])
+async def test_a_call_that_fails_once_evicts_no_pod(driver: GpuDriver, calls: NvmlCalls, code: int) -> None:
+    (before,) = await driver.discover()
+    for name in await _list_calls(driver, calls):
+        calls.fail_once(name, code)
+        published = await _discover(driver, before)
+        assert calls.is_hit.is_set(), name
+        assert _evicted(published) == set(), name
+        assert (await driver.discover())[0] == before, name
+
+
+async def test_a_call_that_hangs_once_evicts_no_pod_and_stalls_no_other_gpu(
+    driver: GpuDriver, calls: NvmlCalls
+) -> None:
+    (before,) = await driver.discover()
+    node = driver._node
+    assert node is not None
+    for name in await _list_calls(driver, calls):
+        calls.hang_once(name)
+        async with asyncio.timeout(10):
+            published = await _discover(driver, before)
+            assert calls.is_hit.is_set(), name
+            published = await _discover(driver, published)
+        assert _evicted(published) == set(), name
+        healthy = [each for each in node.report_health() if each.health is dra.Health.HEALTHY]
+        assert len(healthy) >= len(before.devices) // 2, name
+        calls.release()
+        async with asyncio.timeout(10):
+            while await _discover(driver, published) != before or any(
+                each.health is not dra.Health.HEALTHY for each in node.report_health()
+            ):
+                await asyncio.sleep(0.01)
+
+
+async def test_a_gpu_that_hangs_is_unknown_to_the_kubelet_and_prepares_no_claim(
+    driver: GpuDriver, calls: NvmlCalls
+) -> None:
+    node = driver._node
+    assert node is not None
+    calls.hang_once("nvmlDeviceGetMemoryInfo")
+    await driver.discover()
+    unknown = {each.device for each in node.report_health() if each.health is dra.Health.UNKNOWN}
+    assert len(unknown) == len(node.report_health()) // 2
+    with pytest.raises(GpuError, match="has not returned"):
+        await node.find(next(iter(unknown)))
+    other = next(each.device for each in node.report_health() if each.health is dra.Health.HEALTHY)
+    assert await node.find(other) is not None
