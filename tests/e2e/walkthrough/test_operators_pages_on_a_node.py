@@ -64,7 +64,7 @@ class _Operator:
         return done.stdout
 
 
-@pytest.mark.parametrize(("page", "driver"), [("run-gpus.md", "gpu-mig")])
+@pytest.mark.parametrize(("page", "driver"), [("run-gpus.md", "gpu-mig"), ("run-fpgas.md", "fpga")])
 def test_an_operator_gets_from_an_empty_node_to_a_pod_and_back(
     real_cluster: Cluster, page: str, driver: str
 ) -> None:
