@@ -4,7 +4,7 @@ The API version, kinds and field names are those of NVIDIA's own driver, so clai
 NVIDIA's driver also work with this driver. `computeMode` is an additional field of this driver.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -23,6 +23,8 @@ __all__ = [
 
 API_VERSION = "resource.nvidia.com/v1beta1"
 
+_MIB: Final = 1 << 20
+
 
 class TimeSlicingConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Length of the time slice after which the next process runs."""
@@ -35,15 +37,17 @@ class MpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         default_active_thread_percentage: percentage of the device's threads, 1 to 100.
-        default_pinned_device_memory_limit: device memory as a quantity, for example `10Gi`.
+        default_pinned_device_memory_limit: device memory as a quantity, for example `10Gi`; at least `1Mi`,
+            because MPS counts in MiB.
     """
 
     default_active_thread_percentage: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
-    default_pinned_device_memory_limit: str | None = None
+    default_pinned_device_memory_limit: str | int | None = None
 
     def __post_init__(self) -> None:
-        if self.default_pinned_device_memory_limit is not None:
-            dra.Quantity(self.default_pinned_device_memory_limit)
+        limit = self.default_pinned_device_memory_limit
+        if limit is not None and int(dra.Quantity(limit)) < _MIB:
+            raise ValueError("defaultPinnedDeviceMemoryLimit: must be at least 1Mi")
 
 
 class GpuSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -6,7 +6,7 @@ from typing import Final
 
 import dradriver as dra
 from dradriver_gpu_mig.card import ComputeMode, GpuHardware, TimeSlice
-from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, MpsConfig
+from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, MpsConfig, TimeSlicingConfig
 from dradriver_gpu_mig.instances import DeviceRecord
 from dradriver_gpu_mig.settings import MpsSettings
 
@@ -46,9 +46,11 @@ def read_sharing(config: GpuConfig | MigDeviceConfig | None) -> tuple[ComputeMod
     """Return the requested compute mode and time slice; None: the configuration does not change the value."""
     if not isinstance(config, GpuConfig):
         return None, None
-    slicing = config.sharing.time_slicing_config if config.sharing else None
     mode = _COMPUTE_MODES[config.compute_mode] if config.compute_mode else None
-    return mode, _TIME_SLICES[slicing.interval] if slicing else None
+    if config.sharing is None or config.sharing.strategy != "TimeSlicing":
+        return mode, None
+    slicing = config.sharing.time_slicing_config or TimeSlicingConfig()
+    return mode, _TIME_SLICES[slicing.interval]
 
 
 def apply_sharing(

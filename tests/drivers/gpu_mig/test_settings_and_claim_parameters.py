@@ -10,6 +10,7 @@ from dradriver_gpu_mig import GpuConfig, GpuDriver, MigDeviceConfig
 from dradriver_gpu_mig.card import ComputeMode, NotSupportedError, TimeSlice
 from dradriver_gpu_mig.configs import GpuSharing, MigSharing, MpsConfig, TimeSlicingConfig
 from dradriver_gpu_mig.settings import Mode, read_settings
+from dradriver_gpu_mig.sharing import read_sharing
 from tests.drivers.gpu_mig.nodes import GpuHarness
 
 WHOLE = "gpu-0000-07-00-0"
@@ -78,6 +79,28 @@ HEAD = {"apiVersion": "resource.nvidia.com/v1beta1"}
             ["sharing.mpsConfig.defaultActiveThreadPercentage: "],
         ),
         ({"kind": "MigDeviceConfig", "computeMode": "Default"}, ["computeMode: MigDeviceConfig has no such"]),
+        # Fields of NVIDIA's driver that need a control daemon for each claim, which this driver does not start.
+        *(
+            (
+                {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {name: value}}},
+                [f"sharing.mpsConfig.{name}: "],
+            )
+            for name, value in (("defaultPerDevicePinnedMemoryLimit", {"0": "1Gi"}), ("multiUser", True))
+        ),
+        *(
+            (
+                {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {
+                    "defaultPinnedDeviceMemoryLimit": limit,
+                }}},
+                ["defaultPinnedDeviceMemoryLimit: must be at least 1Mi"],
+            )
+            for limit in ("1Ki", "-1Gi", 1024)
+        ),
+        ({"kind": "GpuConfig", "sharing": {}}, ["sharing.strategy: "]),
+        (
+            {"kind": "MigDeviceConfig", "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {}}},
+            ["sharing.timeSlicingConfig: "],
+        ),
     ],
 )  # fmt: skip
 def test_errors_in_parameters_are_reported_before_a_pod_waits(
@@ -88,9 +111,28 @@ def test_errors_in_parameters_are_reported_before_a_pod_waits(
         assert any(word in each for each in told), told
 
 
-def test_claims_for_nvidias_driver_are_accepted() -> None:
-    slicing = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
-    assert list_config_errors(GpuDriver, {**HEAD, "kind": "GpuConfig", "sharing": slicing}) == []
+@pytest.mark.parametrize(
+    ("kind", "sharing"),
+    [
+        ("GpuConfig", {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}),
+        ("GpuConfig", {"strategy": "TimeSlicing", "timeSlicingConfig": {}}),
+        ("GpuConfig", {"strategy": "TimeSlicing"}),
+        ("GpuConfig", {"strategy": "MPS"}),
+        ("GpuConfig", {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 50}}),
+        ("GpuConfig", {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": "10Gi"}}),
+        ("GpuConfig", {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": 1 << 30}}),
+        ("MigDeviceConfig", {"strategy": "MPS", "mpsConfig": {}}),
+        ("MigDeviceConfig", {"strategy": "TimeSlicing"}),
+        ("MigDeviceConfig", None),
+    ],
+)
+def test_claims_for_nvidias_driver_are_accepted(kind: str, sharing: object) -> None:
+    assert list_config_errors(GpuDriver, {**HEAD, "kind": kind, "sharing": sharing}) == []
+
+
+def test_time_slicing_without_an_interval_means_the_default_interval() -> None:
+    config = GpuConfig(sharing=GpuSharing(strategy="TimeSlicing"))
+    assert read_sharing(config) == (None, TimeSlice.DEFAULT)
 
 
 # --- sharing ---------------------------------------------------------------------------------------
