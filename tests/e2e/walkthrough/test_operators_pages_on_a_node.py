@@ -3,6 +3,7 @@
 The nodes of the bed have no cards, so the drivers simulate them.
 """
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -73,7 +74,8 @@ def test_an_operator_gets_from_an_empty_node_to_a_pod_and_back(
         # The pages are read in a checkout, whose files the reader must not change.
         for folder in ("drivers", "packaging"):
             (reader.folder / folder).symlink_to(_ROOT / folder)
-        reader.keep(f"export PATH={Path(sys.executable).parent}:$PATH")
+        programs = shlex.quote(str(Path(sys.executable).parent))
+        reader.keep(f'export PATH={programs}:"$PATH"')
         reader.keep(f"export KUBECONFIG={real_cluster.kubeconfig()}")
         try:
             reader.read((_PAGES / page).read_text(), name=page)
