@@ -57,6 +57,8 @@ class _Operator:
 
     def _run_helm(self, reader: Reader, command: str) -> str:
         driver: dict[str, Any] = {"env": _SIMULATED}
+        if self._driver == "fpga":
+            driver["settings"] = {"bitstreams": {"folder": ""}}  # the bitstreams that the simulator has itself
         values = {"kubeletRootDir": str(self._cluster.node().root), "drivers": {self._driver: driver}}
         path = reader.folder / "bed.yaml"
         path.write_text(yaml.safe_dump(values))
