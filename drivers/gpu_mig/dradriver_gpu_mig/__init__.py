@@ -9,6 +9,7 @@ code. Only `card` touches hardware. All other modules reach the hardware through
 - `configs`: opaque parameters of claims and device classes.
 - `node`: the cards of a node, their devices and their health.
 - `snapshot`: one consistent view of all cards.
+- `scan`: reads all cards at the same time.
 - `prepare`: prepares and unprepares claims.
 - `sharing`: compute mode, time slices and MPS.
 - `containers`: interface to the container edits, and its simulated implementation.
