@@ -1,7 +1,6 @@
 """In the modes static and whole, administrators can reset GPUs and unload the driver while the driver runs."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from dradriver import DriverContext
 from dradriver_gpu_mig import GpuDriver
 from dradriver_gpu_mig.card import RecoveryAction
 from dradriver_gpu_mig.card.nvml import NvmlGpus
+from tests.drivers.gpu_mig.kernel_log import KERNEL_LOG, needs_kernel_log
 from tests.drivers.gpu_mig.shim.calls import NvmlCalls, intercept_calls
 from tests.drivers.gpu_mig.shim.controls import ShimControls, environment
 from tests.drivers.gpu_mig.shim.node import NodeFiles
@@ -116,12 +116,12 @@ async def test_a_recovery_action_is_noticed_by_the_next_scan(
     assert [[taint.value for taint in device.taints] for device in pool.devices] == [["gpu-reset"], []]
 
 
-@pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK | os.W_OK), reason="the kernel's log needs root")
+@needs_kernel_log
 async def test_an_error_in_the_kernels_log_is_handled_at_once(
     make: _MakeDriver, calls: NvmlCalls, tmp_path: Path, shim_library: Path
 ) -> None:
     driver = make(mode="whole")
-    (tmp_path / "node/dev/kmsg").symlink_to("/dev/kmsg")
+    (tmp_path / "node/dev/kmsg").symlink_to(KERNEL_LOG)
     await driver.discover()
     await _wait_until_closed(calls)
     assert driver._node is not None
@@ -129,7 +129,7 @@ async def test_an_error_in_the_kernels_log_is_handled_at_once(
     following = asyncio.ensure_future(anext(events))
     await asyncio.sleep(0)
     ShimControls(shim_library).set_recovery_action(0, RecoveryAction.NODE_REBOOT)
-    Path("/dev/kmsg").write_text("dradriver test: NVRM: Xid (PCI:0000:07:00): 79, pid=1\n")
+    KERNEL_LOG.write_text("dradriver test: NVRM: Xid (PCI:0000:07:00): 79, pid=1\n")
     assert await driver._node.handle_event(await following)
     await events.aclose()
     (pool,) = await driver.discover()

@@ -1,15 +1,12 @@
 """Errors that the kernel logs, read without an open handle of a GPU."""
 
 import asyncio
-import os
 from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 
 from dradriver_gpu_mig.host.kernel_log import KernelXid, follow_xids, parse_xid
-
-_KMSG = Path("/dev/kmsg")
+from tests.drivers.gpu_mig.kernel_log import KERNEL_LOG, needs_kernel_log
 
 
 @pytest.mark.parametrize(
@@ -29,10 +26,10 @@ def test_a_line_of_the_log_names_the_gpu_its_instance_and_the_error(line: str, x
     assert parse_xid(line) == xid
 
 
-@pytest.mark.skipif(not os.access(_KMSG, os.R_OK | os.W_OK), reason="the kernel's log needs root")
+@needs_kernel_log
 async def test_new_lines_of_the_kernels_own_log_are_followed() -> None:
-    async with asyncio.timeout(20), aclosing(follow_xids(_KMSG)) as xids:
+    async with asyncio.timeout(20), aclosing(follow_xids(KERNEL_LOG)) as xids:
         following = asyncio.ensure_future(anext(xids))
         await asyncio.sleep(0)  # the log is open from here on
-        _KMSG.write_text("dradriver test: NVRM: Xid (PCI:00FE:07:00): 79, pid=1\n")
+        KERNEL_LOG.write_text("dradriver test: NVRM: Xid (PCI:00FE:07:00): 79, pid=1\n")
         assert await following == KernelXid("00fe:07:00", 79, None)
