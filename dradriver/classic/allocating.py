@@ -113,7 +113,7 @@ class Allocator:
                 stored = await self._writes.add_finalizer(self._state.claim(uid) or controlled.claim)
                 await self._writes.create_record(stored, attempt.node)
             except ClaimChangedError as error:
-                self._state.attempts.pop(uid, None)
+                self._end_overtaken(uid)
                 _log.info("%s", error)
                 continue
             except ApiError as error:
@@ -121,6 +121,15 @@ class Allocator:
                 raise
             begun.append((replace(controlled, claim=stored), pending))
         return begun
+
+    def _end_overtaken(self, uid: str) -> None:
+        """End an attempt whose claim has changed. If others have allocated the claim, it is withdrawn next."""
+        attempt = self._state.attempts.pop(uid, None)
+        claim = self._state.claim(uid)
+        if attempt is None or attempt.is_written or claim is None or claim.allocation is None:
+            return
+        if self._state.has_task(uid) and not self._state.view(uid).has_rival:
+            self._state.withdrawn.add(uid)
 
     async def _release_earlier(self, uid: str) -> None:
         self._state.attempts.pop(uid, None)

@@ -168,6 +168,30 @@ async def test_a_claim_that_others_allocate_between_two_attempts_is_withdrawn(
     assert shelf.calls("deallocate")
 
 
+async def test_a_claim_that_others_allocate_just_before_the_second_attempt_reads_it_is_withdrawn(
+    lab: ShelfLab, shelf: Shelf
+) -> None:
+    """The second attempt is the first to see their allocation, before the watch delivers it."""
+
+    class Overtaken(Client):
+        is_overtaken = False
+
+        async def get(self, resource: Resource, *args: Any, **kwargs: Any) -> Any:
+            if resource is CLAIMS and not Overtaken.is_overtaken:
+                Overtaken.is_overtaken = True
+                await allocate_elsewhere(lab)
+            return await super().get(resource, *args, **kwargs)
+
+    shelf.broken["allocate"] = dra.AllocationError("later")
+    await lab.create_claim()
+    pod = await lab.create_pod("claim-1")
+    async with lab.driver(ShelfDriver(shelf), client=Overtaken):
+        await lab.negotiate(pod, "node-1")
+        await lab.until(lambda: (c := lab.claim()) and c.allocation)
+        await left_alone(lab)
+    assert shelf.calls("deallocate")
+
+
 @pytest.mark.parametrize("restarted", [False, True], ids=["retried", "restarted"])
 async def test_a_claim_that_others_allocate_is_withdrawn_when_the_driver_can_deallocate_again(
     lab: ShelfLab, shelf: Shelf, restarted: bool
