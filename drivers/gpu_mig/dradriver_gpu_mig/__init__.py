@@ -15,6 +15,7 @@ code. Only `card` touches hardware. All other modules reach the hardware through
 - `containers`: interface to the container edits, and its simulated implementation.
 - `card`: the hardware, real (NVML) or simulated.
 - `container`: CDI edits for real cards.
+- `files`: files that outlive the process.
 - `health`: converts errors of GPUs into taints and health reports.
 - `host`: files of NVIDIA's driver on the node.
 - `instances`: creates and destroys MIG instances with crash recovery.

@@ -10,10 +10,8 @@ program or user, and this package must never change it.
 - `steps`: the table from which the next step is read.
 - `record`: the record of an allocated device.
 - `record_store`: the records on disk.
-- `locks`: one process at a time works on a device.
 """
 
-from dradriver_gpu_mig.instances.locks import BusyError, lock_device
 from dradriver_gpu_mig.instances.reconcile import InstanceReconciler
 from dradriver_gpu_mig.instances.record import (
     DeviceRecord,
@@ -26,7 +24,6 @@ from dradriver_gpu_mig.instances.record import (
 from dradriver_gpu_mig.instances.record_store import RecordStore
 
 __all__ = [
-    "BusyError",
     "DeviceRecord",
     "HeldRecord",
     "InstanceReconciler",
@@ -35,5 +32,4 @@ __all__ = [
     "ProfilePlacement",
     "RecordState",
     "RecordStore",
-    "lock_device",
 ]

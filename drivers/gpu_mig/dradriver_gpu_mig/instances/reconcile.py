@@ -23,7 +23,7 @@ from dradriver_gpu_mig.card import (
     InvalidArgumentError,
     MigDevice,
 )
-from dradriver_gpu_mig.instances.locks import BusyError, lock_device
+from dradriver_gpu_mig.files import BusyError
 from dradriver_gpu_mig.instances.record import DeviceRecord, ProfilePlacement, RecordState
 from dradriver_gpu_mig.instances.record_store import RecordStore
 from dradriver_gpu_mig.instances.steps import (
@@ -72,7 +72,7 @@ class InstanceReconciler:
             DraError: another instance uses a resource that the new instance needs, the card rejects the call,
                 or the disk is full.
         """
-        async with lock_device(self._records, desired.device):
+        async with self._records.lock(desired.device):
             stored = await asyncio.to_thread(self._records.get, desired.device)
             if (
                 stored is not None
@@ -109,7 +109,7 @@ class InstanceReconciler:
         pause, longest = _RETRY_PAUSES
         while True:
             try:
-                async with lock_device(self._records, record.device):
+                async with self._records.lock(record.device):
                     await self._destroy(record)
             except InUseError:
                 if clock() + pause > deadline:
@@ -125,7 +125,7 @@ class InstanceReconciler:
             if record.instance is None or record.state is RecordState.READY:
                 continue
             try:
-                async with lock_device(self._records, record.device, seconds=0):
+                async with self._records.lock(record.device, wait=False):
                     current = await asyncio.to_thread(self._records.get, record.device)
                     if current is None or current.state is RecordState.READY:
                         continue  # another process has completed the instance

@@ -1,23 +1,17 @@
 """Stores the records: one file per device, in a folder that two processes share during a rolling update.
 
-Blocking.
-
-A file is replaced atomically. The file and its folder are synced before the hardware is changed. If a process
-dies right after a write, the new record is complete. If a process dies right before a write, the new record
-does not exist.
+Blocking, except `lock`. A record is on disk before the hardware is changed (`files.durable`).
 """
 
-import fcntl
 import logging
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 import msgspec
 
 import dradriver as dra
+from dradriver_gpu_mig.files import hold_lock, name_path, remove_file, write_file
 from dradriver_gpu_mig.instances.record import RECORD_VERSION, DeviceRecord, HeldRecord
 
 __all__ = ["RecordStore"]
@@ -72,17 +66,9 @@ class RecordStore:
         Raises:
             DraError: the disk is full, the folder is not writable, or the present record is held.
         """
-        path = self._path(record.device)
         self.get(record.device)  # raises if the record is held
-        temporary = path.with_suffix(".new")
-        with _name_path(path, "written"):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(msgspec.json.encode(msgspec.structs.replace(record, version=RECORD_VERSION)))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            self._sync()
+        content = msgspec.json.encode(msgspec.structs.replace(record, version=RECORD_VERSION))
+        write_file(self._path(record.device), content)
 
     def delete(self, device: str) -> None:
         """Delete the record of a device, if it exists.
@@ -93,37 +79,23 @@ class RecordStore:
         Raises:
             DraError: the folder is not writable, or the record is held.
         """
-        path = self._path(device)
         self.get(device)  # raises if the record is held
-        with _name_path(path, "removed"):
-            path.unlink(missing_ok=True)
-            if self._folder.exists():
-                self._sync()
+        remove_file(self._path(device))
 
-    def lock(self, device: str) -> TextIO | None:
-        """Lock a device against other processes until the result is closed or this process dies.
+    def lock(self, device: str, *, wait: bool = True) -> AbstractAsyncContextManager[None]:
+        """Keep other processes from working on a device.
 
         Within one process, the SDK prevents concurrent work on one claim.
 
         Args:
             device: name of the device.
+            wait: whether to wait for a while if another process works on the device.
 
         Returns:
-            The open lock file, or None if another process is working on the device.
-
-        Raises:
-            DraError: the folder is not writable.
+            A context, in which this process has the device. It raises BusyError if another process has it.
         """
-        path = self._folder / f"{device}.lock"
-        with _name_path(path, "opened"):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            lock = path.open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            return None
-        return lock
+        path, name = self._folder / f"{device}.lock", f"device {device}"
+        return hold_lock(path, name) if wait else hold_lock(path, name, seconds=0)
 
     def _path(self, device: str) -> Path:
         return self._folder / f"{device}.json"
@@ -134,7 +106,7 @@ class RecordStore:
 
     def _read(self, path: Path) -> DeviceRecord | HeldRecord | None:
         try:
-            with _name_path(path, "read"):
+            with name_path(path, "read"):
                 content = path.read_bytes()
             record = _decode(content, path.stem)
         except FileNotFoundError:
@@ -161,7 +133,7 @@ class RecordStore:
     def _move_aside(self, path: Path, error: msgspec.MsgspecError) -> None:
         """Rename a damaged file. Only its record is lost, so the record's instance then belongs to no claim."""
         damaged = path.with_suffix(".damaged")
-        with suppress(FileNotFoundError), _name_path(path, "moved aside"):
+        with suppress(FileNotFoundError), name_path(path, "moved aside"):
             path.replace(damaged)
             _log.error(
                 "%s is damaged and was moved to %s; if it had an instance, destroy it by hand: %s",
@@ -169,13 +141,6 @@ class RecordStore:
                 damaged.name,
                 error,
             )
-
-    def _sync(self) -> None:
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _decode(content: bytes, device: str) -> DeviceRecord | HeldRecord:
@@ -198,14 +163,3 @@ def _decode(content: bytes, device: str) -> DeviceRecord | HeldRecord:
 def _read_boot(content: bytes) -> str:
     boot = msgspec.json.decode(content, type=dict[str, object]).get("boot", "")
     return boot if isinstance(boot, str) else ""
-
-
-@contextmanager
-def _name_path(path: Path, action: str) -> Iterator[None]:
-    """Add the path to an error of the disk. The error of a missing file is unchanged."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise dra.DraError(f"{path} cannot be {action}: {error}") from error

@@ -10,14 +10,13 @@ import msgspec
 
 import dradriver as dra
 from dradriver_gpu_mig.card import Gpu, GpuCards, GpuHardware, InUseError, Profile
+from dradriver_gpu_mig.files import BusyError
 from dradriver_gpu_mig.instances import (
-    BusyError,
     DeviceRecord,
     PassedFunction,
     PassedGpu,
     RecordState,
     RecordStore,
-    lock_device,
 )
 from dradriver_gpu_mig.passthrough.functions import find_unfinished, observe_driver, select_functions
 from dradriver_gpu_mig.passthrough.open_files import find_users
@@ -61,7 +60,7 @@ class PassthroughBinder:
             DraError: the GPU is in use, its IOMMU group contains other cards, vfio-pci is not loaded, or the
                 kernel refuses a write.
         """
-        async with lock_device(self._records, device):
+        async with self._records.lock(device):
             stored = await asyncio.to_thread(self._records.get, device)
             if stored is not None and stored.claim != claim and stored.state is not RecordState.DESTROYING:
                 raise dra.DraError(f"device {device} is in use by the claim with UID {stored.claim}")
@@ -86,7 +85,7 @@ class PassthroughBinder:
             InUseError: a virtual machine still uses the GPU.
             DraError: the kernel refuses a write.
         """
-        async with lock_device(self._records, record.device):
+        async with self._records.lock(record.device):
             stored = await asyncio.to_thread(self._records.get, record.device)
             if stored is not None and stored.claim == record.claim:
                 await self._converge(DesiredDriver.HOST, stored)
@@ -97,7 +96,7 @@ class PassthroughBinder:
             if record.passed is None or record.state is RecordState.READY:
                 continue
             try:
-                async with lock_device(self._records, record.device, seconds=0):
+                async with self._records.lock(record.device, wait=False):
                     stored = await asyncio.to_thread(self._records.get, record.device)
                     if stored is None or stored.state is RecordState.READY:
                         continue

@@ -1,0 +1,62 @@
+"""One process at a time works on a thing, also during a rolling update."""
+
+import asyncio
+import fcntl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, TextIO
+
+import dradriver as dra
+from dradriver_gpu_mig.files.durable import name_path
+
+__all__ = ["BusyError", "hold_lock"]
+
+_LOCK_SECONDS: Final = 10.0
+"""Seconds for which a prepare waits for a recovery, or for the previous process of a rolling update."""
+
+_POLL_SECONDS: Final = 0.1
+
+
+class BusyError(dra.DraError):
+    """Another process, or another call of this process, has the lock."""
+
+
+@asynccontextmanager
+async def hold_lock(path: Path, name: str, seconds: float = _LOCK_SECONDS) -> AsyncIterator[None]:
+    """Keep others from working on a thing, until the context ends or this process dies.
+
+    Args:
+        path: the lock file, which is created if it is missing.
+        name: the thing, for the error: `device gpu-0000-07-00-0`.
+        seconds: seconds for which the call waits.
+
+    Returns:
+        A context, in which the caller has the lock.
+
+    Raises:
+        BusyError: another process, or another call of this process, still works on the thing.
+        DraError: the folder is not writable.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds
+    while (lock := await asyncio.to_thread(_try_lock, path)) is None:
+        if clock() >= deadline:
+            raise BusyError(f"{name}: another process of this driver works on it")
+        await asyncio.sleep(_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+def _try_lock(path: Path) -> TextIO | None:
+    with name_path(path, "opened"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
