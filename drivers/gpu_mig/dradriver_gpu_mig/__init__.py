@@ -19,6 +19,7 @@ code. Only `card` touches hardware. All other modules reach the hardware through
 - `health`: converts errors of GPUs into taints and health reports.
 - `host`: files of NVIDIA's driver on the node.
 - `instances`: creates and destroys MIG instances with crash recovery.
+- `mps`: one MPS control daemon for each claim that requests MPS.
 - `offer`: computes the pool of devices.
 - `passthrough`: passes whole GPUs to virtual machines.
 """

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ class BusyError(dra.DraError):
 @asynccontextmanager
 async def hold_lock(path: Path, name: str, seconds: float = _LOCK_SECONDS) -> AsyncIterator[None]:
     """Keep others from working on a thing, until the context ends or this process dies.
+
+    The holder of the lock may remove its file. A call that waits for the lock then creates the file again.
 
     Args:
         path: the lock file, which is created if it is missing.
@@ -56,7 +59,10 @@ def _try_lock(path: Path) -> TextIO | None:
         lock = path.open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        return None
-    return lock
+        is_current = os.path.samestat(os.fstat(lock.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        is_current = False
+    if is_current:
+        return lock
+    lock.close()
+    return None

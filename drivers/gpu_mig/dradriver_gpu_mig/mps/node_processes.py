@@ -1,0 +1,428 @@
+"""The MPS daemons as processes of the node, outside of the driver's pod. Blocking.
+
+A daemon has the node's namespaces, a private mount namespace below them, and a cgroup of its own (version 2),
+so it outlives the driver's pod. In the private mount namespace, the claim's shared memory is /dev/shm, and the
+claim's folder is /run/dradriver-mps. The daemon's root is the folder below which NVIDIA's driver is installed.
+
+Source:
+    NVIDIA, Multi-Process Service, "Appendix: Tools and Interface Reference"; nsenter(1), unshare(1);
+    cgroups(7).
+"""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+import dradriver as dra
+from dradriver_gpu_mig.files import name_path
+from dradriver_gpu_mig.host.paths import PROGRAM_FOLDERS, resolve
+from dradriver_gpu_mig.mps.daemon import MpsDaemon
+from dradriver_gpu_mig.mps.host import MpsFolders, read_log
+from dradriver_gpu_mig.mps.steps import ObservedDaemon
+
+__all__ = ["NodeMpsHost"]
+
+_PROGRAM: Final = "nvidia-cuda-mps-control"
+_CGROUP: Final = "dradriver-mps"
+_FOLDER_OF_DAEMON: Final = "/run/dradriver-mps"
+_SEARCH: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+_ENVIRONMENT: Final = {
+    **_SEARCH,
+    "CUDA_MPS_PIPE_DIRECTORY": f"{_FOLDER_OF_DAEMON}/pipe",
+    "CUDA_MPS_LOG_DIRECTORY": f"{_FOLDER_OF_DAEMON}/log",
+}
+_SHM_OPTIONS: Final = "size=64m,mode=1777,nosuid,nodev,noexec"
+
+_COMMAND_SECONDS: Final = 10.0
+"""Seconds for a command that only reads, mounts or removes."""
+
+_ANSWER_SECONDS: Final = 5.0
+"""Seconds in which a daemon answers a request, unless it hangs."""
+
+_POLL_SECONDS: Final = 0.05
+
+# The containers of the claim can write into its pipe folder. Without links, nothing in it can lead the daemon,
+# which is root, to a file of the node. `nosymfollow` needs Linux 5.10 and util-linux 2.37.
+_START_SCRIPT: Final = """
+set -eu
+cgroup=$1 folder=$2 root=$3 target=$4
+shift 4
+echo $$ > "$cgroup/cgroup.procs"
+restrict() {
+    mount -o remount,bind,nosuid,nodev,noexec,nosymfollow "$1" 2>/dev/null ||
+        mount -o remount,bind,nosuid,nodev,noexec "$1"
+}
+mkdir -p "$root/dev/shm" "$root$target"
+mount --bind "$folder/shm" "$root/dev/shm"
+restrict "$root/dev/shm"
+mount --bind "$folder" "$root$target"
+restrict "$root$target"
+exec env -i "$@"
+"""
+"""Runs in the daemon's mount namespace. Every value is an argument, and none becomes part of the script."""
+
+
+class NodeMpsHost:
+    """The MPS daemons of a node.
+
+    Args:
+        folder: folder with one folder for each claim. The node and this process have it at the same path.
+        driver_root_on_host: folder of the node below which NVIDIA's driver is installed.
+        proc: the node's procfs, as this process sees it.
+        target: PID of a process with the namespaces of the node.
+        cgroup_root: folder of the node at which cgroups of version 2 are mounted.
+        start_seconds: seconds in which a started daemon must answer.
+        quit_seconds: seconds in which a daemon must end.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        driver_root_on_host: Path,
+        proc: Path = Path("/proc"),
+        target: int = 1,
+        cgroup_root: Path = Path("/sys/fs/cgroup"),
+        start_seconds: float = 30.0,
+        quit_seconds: float = 10.0,
+    ) -> None:
+        self._folders = MpsFolders(folder)
+        self._driver_root = driver_root_on_host
+        self._proc = proc
+        self._target = target
+        self._cgroup_root = cgroup_root
+        self._start_seconds = start_seconds
+        self._quit_seconds = quit_seconds
+
+    def observe(self, claim: str) -> ObservedDaemon:
+        """Return the state of a claim's daemon.
+
+        Args:
+            claim: UID of the claim.
+
+        Raises:
+            DraError: the node's procfs cannot be read.
+        """
+        if self._list_processes(claim):
+            return ObservedDaemon.ANSWERING if self._is_answering(claim) else ObservedDaemon.RUNNING
+        return ObservedDaemon.MOUNTED if self._is_mounted(claim) else ObservedDaemon.NOTHING
+
+    def mount(self, claim: str) -> None:
+        """Create the claim's folders, and mount a tmpfs on the node at its folder shm.
+
+        Args:
+            claim: UID of the claim.
+
+        Raises:
+            DraError: the node rejects a change.
+        """
+        self._folders.make(claim)
+        shm = str(self._folders.shm(claim))
+        self._run_on_node(claim, "mount", "-t", "tmpfs", "-o", _SHM_OPTIONS, "shm", shm)
+
+    def unmount(self, claim: str) -> None:
+        """Unmount the claim's tmpfs. Containers that still run keep it.
+
+        Args:
+            claim: UID of the claim.
+
+        Raises:
+            DraError: the node rejects the change.
+        """
+        self._run_on_node(claim, "umount", "--lazy", str(self._folders.shm(claim)))
+
+    def start(self, daemon: MpsDaemon) -> None:
+        """Start a daemon, and return when it answers. Sockets of an earlier daemon are removed first.
+
+        Args:
+            daemon: the daemon.
+
+        Raises:
+            DraError: NVIDIA's program or cgroups of version 2 do not exist, or the daemon does not answer in
+                time. The message has the last lines of its log.
+        """
+        claim = daemon.claim
+        deadline = time.monotonic() + self._start_seconds
+        self._check_program(claim)
+        self._make_cgroup(claim)
+        self._clear_pipe(claim)
+        self._launch(daemon)
+        while not self._is_answering(claim):
+            if not self._list_processes(claim):
+                raise self._make_start_error(claim, "it ended right after its start")
+            if time.monotonic() > deadline:
+                raise self._make_start_error(claim, f"it does not answer after {self._start_seconds:g} s")
+            time.sleep(_POLL_SECONDS)
+
+    def configure(self, daemon: MpsDaemon) -> None:
+        """Send the limits to a daemon that answers. Repeating the call is a no-op.
+
+        Args:
+            daemon: the daemon.
+
+        Raises:
+            DraError: the daemon rejects a limit, or does not answer.
+        """
+        if daemon.active_thread_percentage is not None:
+            self._send(daemon.claim, f"set_default_active_thread_percentage {daemon.active_thread_percentage}")
+        for device, mebibytes in sorted(daemon.memory_limits.items()):
+            self._send(daemon.claim, f"set_default_device_pinned_mem_limit {device} {mebibytes}M")
+
+    def stop(self, claim: str) -> None:
+        """Ask the daemon to end, wait for a while, and kill what is left in its cgroup.
+
+        Args:
+            claim: UID of the claim.
+
+        Raises:
+            DraError: a process does not end.
+        """
+        deadline = time.monotonic() + self._quit_seconds
+        with suppress(dra.DraError):  # a daemon that does not answer is killed
+            self._send(claim, "quit", self._quit_seconds)
+        while self._list_processes(claim) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        self.kill(claim)
+
+    def kill(self, claim: str) -> None:
+        """Send SIGKILL to all processes in the daemon's cgroup, until it is empty.
+
+        Args:
+            claim: UID of the claim.
+
+        Raises:
+            DraError: a process does not end, or is not in the PID namespace of this process.
+        """
+        deadline = time.monotonic() + self._quit_seconds
+        while processes := self._list_processes(claim):
+            if 0 in processes:
+                raise dra.DraError(
+                    f"{_name(claim)}: the driver's pod does not have the node's processes (hostPID)"
+                )
+            if time.monotonic() > deadline:
+                pids = ", ".join(map(str, processes))
+                raise dra.DraError(f"{_name(claim)}: processes {pids} do not end after SIGKILL")
+            for pid in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_POLL_SECONDS)
+
+    def remove(self, claim: str) -> None:
+        """Remove the folders of a claim, and its cgroup, if they exist.
+
+        The folders are removed in the node's mount namespace: a pod that was started while the tmpfs was
+        mounted keeps a copy of the mount, and the kernel would not remove the mount point in the pod.
+
+        Args:
+            claim: UID of the claim.
+
+        Raises:
+            DraError: a folder or the cgroup cannot be removed.
+        """
+        folders = (self._folders.pipe(claim), self._folders.log(claim), self._folders.shm(claim))
+        if any(path.exists() for path in folders):
+            self._run_on_node(claim, "rm", "-rf", "--", *map(str, folders))
+        self._remove_cgroup(claim)
+
+    # --- the node ---------------------------------------------------------------------------------
+
+    def _see(self, path: Path) -> Path:
+        """Return a file of the node, as this process sees it."""
+        root = self._proc / str(self._target) / "root"
+        return resolve(root, root / path.relative_to("/"))
+
+    def _cgroup(self, claim: str) -> Path:
+        return self._cgroup_root / _CGROUP / self._folders.claim(claim).name
+
+    def _list_processes(self, claim: str) -> list[int]:
+        path = self._see(self._cgroup(claim)) / "cgroup.procs"
+        try:
+            return [int(pid) for pid in path.read_text().split()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            if error.errno == errno.ENODEV:  # the cgroup was removed while it was read
+                return []
+            raise dra.DraError(f"{_name(claim)}: {path} cannot be read: {error}") from error
+
+    def _is_mounted(self, claim: str) -> bool:
+        path = self._proc / str(self._target) / "mountinfo"
+        root = self._proc / str(self._target) / "root"
+        shm = Path("/", self._see(self._folders.shm(claim)).relative_to(root))
+        try:
+            lines = path.read_bytes().splitlines()
+        except OSError as error:
+            raise dra.DraError(f"{_name(claim)}: {path} cannot be read: {error}") from error
+        return any(_decode_mount_point(line) == str(shm) for line in lines)
+
+    def _check_program(self, claim: str) -> None:
+        root = self._see(self._driver_root)
+        if not any(resolve(root, root / folder / _PROGRAM).is_file() for folder in PROGRAM_FOLDERS):
+            raise dra.DraError(
+                f"{_name(claim)}: {_PROGRAM} does not exist below {self._driver_root} of this node"
+            )
+
+    def _make_cgroup(self, claim: str) -> None:
+        if not (self._see(self._cgroup_root) / "cgroup.controllers").exists():
+            raise dra.DraError(
+                f"{_name(claim)}: {self._cgroup_root} of this node has no cgroups of version 2, and the daemon "
+                "needs a cgroup of its own"
+            )
+        path = self._see(self._cgroup(claim))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise dra.DraError(f"{_name(claim)}: {path} cannot be created: {error}") from error
+
+    def _remove_cgroup(self, claim: str) -> None:
+        path = self._see(self._cgroup(claim))
+        # A process that has just ended keeps its cgroup for a moment.
+        deadline = time.monotonic() + self._quit_seconds
+        while True:
+            try:
+                path.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise dra.DraError(f"{_name(claim)}: {path} cannot be removed: {error}") from error
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
+
+    def _clear_pipe(self, claim: str) -> None:
+        """Remove what an earlier daemon left. The folder stays, because containers may have mounted it."""
+        with name_path(self._folders.pipe(claim), "cleared"):
+            for path in self._folders.pipe(claim).iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+
+    # --- processes --------------------------------------------------------------------------------
+
+    def _enter_node(self) -> list[str]:
+        """Return the command that runs another one in the namespaces of the node."""
+        namespaces = ("--mount", "--cgroup", "--ipc", "--net", "--uts")
+        return ["nsenter", "--target", str(self._target), *namespaces, "--"]
+
+    def _run_on_node(self, claim: str, *command: str) -> None:
+        _run(claim, command[0], [*self._enter_node(), *command], seconds=_COMMAND_SECONDS)
+
+    def _launch(self, daemon: MpsDaemon) -> None:
+        """Run the program that starts the daemon in the background, and return when the program ends."""
+        claim = daemon.claim
+        environment = {**_ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ",".join(daemon.devices)}
+        command = [
+            *self._enter_node(),
+            *(
+                "setsid",
+                "unshare",
+                "--mount",
+                "--propagation",
+                "private",
+                "--",
+                "sh",
+                "-c",
+                _START_SCRIPT,
+                "sh",
+            ),
+            *(str(self._cgroup(claim)), str(self._folders.claim(claim))),
+            *(str(self._driver_root).rstrip("/"), _FOLDER_OF_DAEMON),
+            *(f"{name}={value}" for name, value in environment.items()),
+            *("chroot", str(self._driver_root), _PROGRAM, "-d", *(["-M"] if daemon.multi_user else [])),
+        ]
+        # The daemon may keep these files open. With a pipe, this call would wait for the end of the daemon.
+        try:
+            with (self._folders.log(claim) / "start.log").open("wb") as output:
+                _run(claim, f"{_PROGRAM} -d", command, seconds=self._start_seconds, output=output)
+        except OSError as error:
+            raise dra.DraError(f"{_name(claim)}: its log cannot be written: {error}") from error
+        except dra.DraError as error:
+            raise self._make_start_error(claim, str(error)) from error
+
+    def _is_answering(self, claim: str) -> bool:
+        try:
+            self._send(claim, "get_server_list", _ANSWER_SECONDS)
+        except dra.DraError:
+            return False
+        return True
+
+    def _send(self, claim: str, request: str, seconds: float = _ANSWER_SECONDS) -> None:
+        """Send a request to a daemon.
+
+        Raises:
+            DraError: the daemon has no process, does not answer, or rejects the request.
+        """
+        processes = self._list_processes(claim)
+        if not processes:
+            raise dra.DraError(f"{_name(claim)}: {request}: it has no process")
+        command = ["nsenter", "--target", str(processes[0]), "--mount", "--root", "--wd=/", "--", _PROGRAM]
+        _run(claim, request, command, seconds=seconds, text=f"{request}\n", environment=_ENVIRONMENT)
+
+    def _make_start_error(self, claim: str, reason: str) -> dra.DraError:
+        prefix = _name(claim)
+        text = reason if reason.startswith(prefix) else f"{prefix}: {reason}"
+        return dra.DraError(f"{text}\n{read_log(self._folders.log(claim))}")
+
+
+def _name(claim: str) -> str:
+    return f"MPS daemon of claim {claim}"
+
+
+def _decode_mount_point(line: bytes) -> str:
+    """Return the mount point of a line of mountinfo, which has spaces as octal numbers."""
+    field = line.split(b" ")[4]
+    return os.fsdecode(field.decode("unicode_escape").encode("latin-1"))
+
+
+def _run(
+    claim: str,
+    action: str,
+    command: Sequence[str],
+    *,
+    seconds: float,
+    text: str = "",
+    environment: Mapping[str, str] = _SEARCH,
+    output: IO[bytes] | None = None,
+) -> None:
+    """Run a program, and wait until it ends.
+
+    Args:
+        claim: UID of the claim.
+        action: short form of the command for errors.
+        command: the program and its arguments.
+        seconds: time limit.
+        text: input of the program.
+        environment: environment variables. Those of the driver's image mean nothing on the node.
+        output: file for the program's output; None: the output is part of the error.
+
+    Raises:
+        DraError: the program does not exist, fails, or does not end in time.
+    """
+    try:
+        completed = subprocess.run(  # noqa: S603 - a list of arguments without a shell
+            command,
+            input=text.encode(),
+            stdout=subprocess.PIPE if output is None else output,
+            stderr=subprocess.PIPE if output is None else subprocess.STDOUT,
+            env=environment,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise dra.DraError(f"{_name(claim)}: {action} does not end after {seconds:g} s") from error
+    except OSError as error:
+        raise dra.DraError(f"{_name(claim)}: {action}: {command[0]} cannot be run: {error}") from error
+    if completed.returncode != 0:
+        message = (completed.stderr or completed.stdout or b"").decode(errors="replace").strip()
+        raise dra.DraError(
+            f"{_name(claim)}: {action} fails with status {completed.returncode}: {message or 'no message'}"
+        )
