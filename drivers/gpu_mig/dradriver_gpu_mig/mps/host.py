@@ -37,19 +37,34 @@ class MpsFolders:
         return self.folder / claim
 
     def pipe(self, claim: str) -> Path:
-        """Return the folder of the daemon's sockets, which the containers of the claim get."""
+        """Return the folder of the daemon's sockets, which the containers of the claim get.
+
+        Args:
+            claim: UID of the claim.
+        """
         return self.claim(claim) / "pipe"
 
     def log(self, claim: str) -> Path:
-        """Return the folder of the daemon's logs. No container gets it."""
+        """Return the folder of the daemon's logs. No container gets it.
+
+        Args:
+            claim: UID of the claim.
+        """
         return self.claim(claim) / "log"
 
     def shm(self, claim: str) -> Path:
-        """Return the folder of the shared memory, which is /dev/shm of the daemon and of the containers."""
+        """Return the folder of the shared memory, which is /dev/shm of the daemon and of the containers.
+
+        Args:
+            claim: UID of the claim.
+        """
         return self.claim(claim) / "shm"
 
     def make(self, claim: str) -> None:
         """Create the folders of a claim that are missing. Blocking.
+
+        Args:
+            claim: UID of the claim.
 
         Raises:
             DraError: the disk is full, or the folder is not writable.
@@ -67,19 +82,34 @@ class MpsHost(Protocol):
     """The MPS daemons of a node. All methods block, and all raise DraError if the node rejects a change."""
 
     def observe(self, claim: str) -> ObservedDaemon:
-        """Return the state of a claim's daemon."""
+        """Return the state of a claim's daemon.
+
+        Args:
+            claim: UID of the claim.
+        """
         ...
 
     def mount(self, claim: str) -> None:
-        """Create the claim's folders, and mount its shared memory."""
+        """Create the claim's folders, and mount its shared memory.
+
+        Args:
+            claim: UID of the claim.
+        """
         ...
 
     def unmount(self, claim: str) -> None:
-        """Unmount the claim's shared memory."""
+        """Unmount the claim's shared memory.
+
+        Args:
+            claim: UID of the claim.
+        """
         ...
 
     def start(self, daemon: MpsDaemon) -> None:
         """Start a daemon, and return when it answers. Sockets of an earlier daemon are removed first.
+
+        Args:
+            daemon: the daemon.
 
         Raises:
             DraError: the daemon does not answer in time. The message has the last lines of its log.
@@ -87,15 +117,26 @@ class MpsHost(Protocol):
         ...
 
     def configure(self, daemon: MpsDaemon) -> None:
-        """Send the limits to a daemon that answers. Repeating the call is a no-op."""
+        """Send the limits to a daemon that answers. Repeating the call is a no-op.
+
+        Args:
+            daemon: the daemon.
+        """
         ...
 
     def stop(self, claim: str) -> None:
-        """Ask the daemon to end, wait for a while, and kill what is left of it."""
+        """Ask the daemon to end, wait for a while, and kill what is left of it.
+
+        Args:
+            claim: UID of the claim.
+        """
         ...
 
     def kill(self, claim: str) -> None:
         """Kill all processes of the daemon.
+
+        Args:
+            claim: UID of the claim.
 
         Raises:
             DraError: a process does not end.
@@ -103,7 +144,11 @@ class MpsHost(Protocol):
         ...
 
     def remove(self, claim: str) -> None:
-        """Remove the folders pipe, log and shm of a claim, and its cgroup, if they exist."""
+        """Remove the folders pipe, log and shm of a claim, and its cgroup, if they exist.
+
+        Args:
+            claim: UID of the claim.
+        """
         ...
 
 
