@@ -11,7 +11,7 @@ from dradriver_gpu_mig.files import BusyError
 from dradriver_gpu_mig.mps.daemon import DaemonState, MpsDaemon
 from dradriver_gpu_mig.mps.daemon_store import MpsDaemonStore
 from dradriver_gpu_mig.mps.host import MpsFolders, MpsHost
-from dradriver_gpu_mig.mps.steps import DaemonStep, DesiredDaemon, ObservedDaemon, next_step
+from dradriver_gpu_mig.mps.steps import RECORD_STEPS, DaemonStep, DesiredDaemon, ObservedDaemon, next_step
 
 __all__ = ["MpsDaemons"]
 
@@ -135,14 +135,16 @@ class MpsDaemons:
             )
 
     async def _converge(self, goal: DesiredDaemon, record: MpsDaemon) -> None:
+        observed = await asyncio.to_thread(self._host.observe, record.claim)
         for _ in range(_MAX_STEPS):
             stored = await asyncio.to_thread(self._store.get, record.claim)
-            observed = await asyncio.to_thread(self._host.observe, record.claim)
             step = next_step(goal, stored.state if stored else None, observed)
             if step is DaemonStep.DONE:
                 return
             _log.debug("MPS daemon of claim %s: %s", record.claim, step.value)
             await self._execute(step, stored or record)
+            if step not in RECORD_STEPS:
+                observed = await asyncio.to_thread(self._host.observe, record.claim)
         raise dra.DraError(
             f"MPS daemon of claim {record.claim}: its state still changes after {_MAX_STEPS} steps"
         )

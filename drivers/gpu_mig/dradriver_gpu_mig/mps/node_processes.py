@@ -43,9 +43,6 @@ _SHM_OPTIONS: Final = "size=64m,mode=1777,nosuid,nodev,noexec"
 _COMMAND_SECONDS: Final = 10.0
 """Seconds for a command that only reads, mounts or removes."""
 
-_ANSWER_SECONDS: Final = 5.0
-"""Seconds in which a daemon answers a request, unless it hangs."""
-
 _POLL_SECONDS: Final = 0.05
 
 # The containers of the claim can write into its pipe folder. Without links, nothing in it can lead the daemon,
@@ -80,6 +77,7 @@ class NodeMpsHost:
         cgroup_root: folder of the node at which cgroups of version 2 are mounted.
         start_seconds: seconds in which a started daemon must answer.
         quit_seconds: seconds in which a daemon must end.
+        answer_seconds: seconds in which a daemon must answer a request. After them, it hangs.
     """
 
     def __init__(
@@ -92,6 +90,7 @@ class NodeMpsHost:
         cgroup_root: Path = Path("/sys/fs/cgroup"),
         start_seconds: float = 30.0,
         quit_seconds: float = 10.0,
+        answer_seconds: float = 5.0,
     ) -> None:
         self._folders = MpsFolders(folder)
         self._driver_root = driver_root_on_host
@@ -100,6 +99,7 @@ class NodeMpsHost:
         self._cgroup_root = cgroup_root
         self._start_seconds = start_seconds
         self._quit_seconds = quit_seconds
+        self._answer_seconds = answer_seconds
 
     def observe(self, claim: str) -> ObservedDaemon:
         """Return the state of a claim's daemon.
@@ -350,12 +350,12 @@ class NodeMpsHost:
 
     def _is_answering(self, claim: str) -> bool:
         try:
-            self._send(claim, "get_server_list", _ANSWER_SECONDS)
+            self._send(claim, "get_server_list")
         except dra.DraError:
             return False
         return True
 
-    def _send(self, claim: str, request: str, seconds: float = _ANSWER_SECONDS) -> None:
+    def _send(self, claim: str, request: str, seconds: float | None = None) -> None:
         """Send a request to a daemon.
 
         Raises:
@@ -365,7 +365,8 @@ class NodeMpsHost:
         if not processes:
             raise dra.DraError(f"{_name(claim)}: {request}: it has no process")
         command = ["nsenter", "--target", str(processes[0]), "--mount", "--root", "--wd=/", "--", _PROGRAM]
-        _run(claim, request, command, seconds=seconds, text=f"{request}\n", environment=_ENVIRONMENT)
+        limit = self._answer_seconds if seconds is None else seconds
+        _run(claim, request, command, seconds=limit, text=f"{request}\n", environment=_ENVIRONMENT)
 
     def _make_start_error(self, claim: str, reason: str) -> dra.DraError:
         prefix = _name(claim)

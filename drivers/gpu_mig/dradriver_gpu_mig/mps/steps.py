@@ -1,7 +1,7 @@
 """Table that gives the next step for a claim's MPS daemon from its desired, recorded and observed state.
 
-Each step changes either the record or the node. The state is read again afterwards. If the process dies at any
-point, the next process continues with the next step. No other code is needed for crash recovery.
+Each step changes either the record or the node. What a step changes is read again afterwards. If the process
+dies at any point, the next process continues with the next step. No other code is needed for crash recovery.
 
 A reboot ends all processes and mounts. The record then says READY and the node has nothing, so the table starts
 the daemon again. Records therefore need no boot ID.
@@ -13,7 +13,7 @@ from typing import Final
 
 from dradriver_gpu_mig.mps.daemon import DaemonState
 
-__all__ = ["STEPS", "DaemonStep", "DesiredDaemon", "ObservedDaemon", "next_step"]
+__all__ = ["RECORD_STEPS", "STEPS", "DaemonStep", "DesiredDaemon", "ObservedDaemon", "next_step"]
 
 
 class DesiredDaemon(enum.Enum):
@@ -46,6 +46,9 @@ class DaemonStep(enum.Enum):
     DELETE = "delete the folders, the cgroup and the record"
     DONE = "nothing"
 
+
+RECORD_STEPS: Final = frozenset({DaemonStep.RECORD_STARTING, DaemonStep.FINISH, DaemonStep.RECORD_STOPPING})
+"""The steps that leave the observed state as it is."""
 
 _PRESENT, _ABSENT = DesiredDaemon.PRESENT, DesiredDaemon.ABSENT
 _NOTHING, _MOUNTED, _RUNNING, _ANSWERING = ObservedDaemon

@@ -1,0 +1,102 @@
+#!/usr/bin/python3 -IS
+"""A fake nvidia-cuda-mps-control. It needs only the standard library, because it runs in another root.
+
+With `-d`, it starts a daemon in the background, like NVIDIA's program. Otherwise, it sends each line of its
+input to the daemon, and prints the answers. What the daemon was sent is in `state.json` of its log folder. If
+the file /run/never-answers exists, the daemon starts, and does not listen.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+SOCKET = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", ""), "control")
+
+
+class ControlState:
+    """What the daemon was sent."""
+
+    def __init__(self) -> None:
+        self.log = Path(os.environ["CUDA_MPS_LOG_DIRECTORY"])
+        self.devices = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        self.values: dict[str, Any] = {
+            "pid": os.getpid(),
+            "environment": dict(os.environ),
+            "arguments": sys.argv[1:],
+            "devices": self.devices,
+            "percentage": None,
+            "limits": {},
+        }
+        self.write()
+
+    def write(self) -> None:
+        new = self.log / "state.new"
+        new.write_text(json.dumps(self.values))
+        new.rename(self.log / "state.json")
+
+    def answer(self, request: str) -> str:
+        match request.split():
+            case ["get_server_list"]:
+                return f"{os.getpid()}"
+            case ["set_default_active_thread_percentage", percentage]:
+                self.values["percentage"] = int(percentage)
+            case ["set_default_device_pinned_mem_limit", device, limit] if device in self.devices:
+                self.values["limits"][device] = int(limit.removesuffix("M"))
+            case ["quit"]:
+                return ""
+            case _:
+                return f"error: {request}"
+        self.write()
+        return ""
+
+
+def serve() -> None:
+    state = ControlState()
+    with (state.log / "control.log").open("a") as log:
+        log.write(f"starting control daemon {os.getpid()}\n")
+        if Path("/run/never-answers").exists():
+            log.write("no CUDA-capable device is detected\n")
+    if Path("/run/never-answers").exists():
+        signal.pause()
+    Path("/dev/shm", f"cuda.mps.{os.getpid()}").write_text("shared memory")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(SOCKET))
+    server.listen()
+    while True:
+        connection, _ = server.accept()
+        with connection, connection.makefile("rw") as stream:
+            request = stream.readline().strip()
+            stream.write(state.answer(request))
+        if request == "quit":
+            return
+
+
+def send(request: str) -> int:
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(str(SOCKET))
+        except OSError as error:
+            print(f"Cannot find MPS control daemon process: {error}", file=sys.stderr)
+            return 1
+        with connection.makefile("rw") as stream:
+            stream.write(request)
+            stream.flush()
+            answer = stream.read()
+    print(answer)
+    return 1 if answer.startswith("error") else 0
+
+
+def main() -> int:
+    if "-d" in sys.argv:
+        if os.fork() == 0:
+            serve()
+        return 0
+    return max(send(line) for line in sys.stdin)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""A claim's daemon starts, answers, is restarted and ends, with simulated daemons and with processes."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from dradriver import DraError
+from dradriver_gpu_mig.files import BusyError
+from dradriver_gpu_mig.mps import DaemonState, MpsDaemon, MpsDaemonStore, NodeMpsHost
+from dradriver_gpu_mig.mps.steps import ObservedDaemon
+from tests.drivers.gpu_mig.mps.benches import GPU, OTHER_GPU, MpsBench, NodeBench, make_daemon, open_daemons
+
+CLAIM = "2f0e4f6c-6c1e-4c43-8a3e-0d8c33b8a001"
+OTHER = "2f0e4f6c-6c1e-4c43-8a3e-0d8c33b8a002"
+
+
+def state_of(bench: MpsBench, claim: str = CLAIM) -> DaemonState | None:
+    record = MpsDaemonStore(bench.folder).get(claim)
+    return record.state if record else None
+
+
+async def test_a_started_daemon_answers_with_its_limits(bench: MpsBench) -> None:
+    daemons = open_daemons(bench)
+    await daemons.start(make_daemon(CLAIM))
+    assert bench.host().observe(CLAIM) is ObservedDaemon.ANSWERING
+    assert bench.limits(CLAIM) == (50, {GPU: 1024})
+    assert state_of(bench) is DaemonState.READY
+    assert daemons.claims() == {CLAIM}
+
+
+async def test_a_second_start_is_a_no_op(bench: MpsBench) -> None:
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    first = bench.identity(CLAIM)
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    assert bench.identity(CLAIM) == first
+
+
+async def test_other_settings_need_another_daemon(bench: MpsBench) -> None:
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    await open_daemons(bench).start(make_daemon(CLAIM, percentage=None, limit=512))
+    assert bench.limits(CLAIM) == (None, {GPU: 512})
+
+
+async def test_stop_leaves_nothing(bench: MpsBench) -> None:
+    daemons = open_daemons(bench)
+    await daemons.start(make_daemon(CLAIM))
+    await daemons.stop(CLAIM)
+    assert bench.remains(CLAIM) == []
+    await daemons.stop(CLAIM)
+    assert bench.remains(CLAIM) == []
+
+
+@pytest.mark.parametrize("fault", ["end", "hang", "reboot"])
+async def test_recover_restarts_a_daemon_with_the_same_limits(
+    bench: MpsBench, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    first = bench.identity(CLAIM)
+    getattr(bench, fault)(CLAIM)
+    with caplog.at_level(logging.WARNING):
+        assert await open_daemons(bench).recover() == [CLAIM]
+    assert f"claim {CLAIM} does not answer" in caplog.text
+    assert bench.host().observe(CLAIM) is ObservedDaemon.ANSWERING
+    assert bench.identity(CLAIM) != first
+    assert bench.limits(CLAIM) == (50, {GPU: 1024})
+    assert await open_daemons(bench).recover() == []
+
+
+async def test_stop_ends_a_daemon_that_hangs(bench: MpsBench) -> None:
+    daemons = open_daemons(bench)
+    await daemons.start(make_daemon(CLAIM))
+    bench.hang(CLAIM)
+    assert bench.host().observe(CLAIM) is ObservedDaemon.RUNNING
+    await daemons.stop(CLAIM)
+    assert bench.remains(CLAIM) == []
+
+
+async def test_a_daemon_that_never_answers_is_an_error_with_its_log(bench: MpsBench) -> None:
+    bench.break_program()
+    with pytest.raises(DraError, match=rf"claim {CLAIM}: it does not answer.*\n(.*\n)*control.log: "):
+        await open_daemons(bench).start(make_daemon(CLAIM))
+    assert bench.remains(CLAIM) == []
+
+
+async def test_a_failed_restart_is_tried_again_and_delays_no_other_daemon(bench: MpsBench) -> None:
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    await open_daemons(bench).start(make_daemon(OTHER))
+    bench.end(CLAIM)
+    bench.break_program()
+    assert await open_daemons(bench).recover() == []
+    assert bench.host().observe(OTHER) is ObservedDaemon.ANSWERING
+    bench.repair_program()
+    assert await open_daemons(bench).recover() == [CLAIM]
+    assert bench.limits(CLAIM) == (50, {GPU: 1024})
+
+
+async def test_recover_leaves_a_first_start_to_the_kubelet(bench: MpsBench) -> None:
+    MpsDaemonStore(bench.folder).put(make_daemon(CLAIM))
+    assert await open_daemons(bench).recover() == []
+    assert state_of(bench) is DaemonState.STARTING
+
+
+async def test_recover_completes_a_stop(bench: MpsBench) -> None:
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    MpsDaemonStore(bench.folder).put(MpsDaemon(claim=CLAIM, devices=(GPU,), state=DaemonState.STOPPING))
+    assert await open_daemons(bench).recover() == []
+    assert bench.remains(CLAIM) == []
+
+
+async def test_recover_removes_a_daemon_without_a_record(bench: MpsBench) -> None:
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    (bench.folder / CLAIM / "daemon.json").unlink()
+    (bench.folder / f"{OTHER}.lock").touch()
+    assert await open_daemons(bench).recover() == []
+    assert bench.remains(CLAIM) == []
+
+
+async def test_recover_skips_a_daemon_that_another_process_works_on(bench: MpsBench) -> None:
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    bench.end(CLAIM)
+    store = MpsDaemonStore(bench.folder)
+    async with store.lock(CLAIM):
+        assert await open_daemons(bench).recover() == []
+        with pytest.raises(BusyError, match=f"MPS daemon of claim {CLAIM}"):
+            async with store.lock(CLAIM, wait=False):
+                pass
+    assert await open_daemons(bench).recover() == [CLAIM]
+
+
+# --- processes -------------------------------------------------------------------------------------
+
+
+async def test_the_daemon_gets_only_its_own_environment(
+    node: NodeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_DRIVER", "1")
+    await open_daemons(node).start(MpsDaemon(claim=CLAIM, devices=(GPU, OTHER_GPU), multi_user=True))
+    state = node.state(CLAIM)
+    assert state["environment"] == {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "CUDA_VISIBLE_DEVICES": f"{GPU},{OTHER_GPU}",
+        "CUDA_MPS_PIPE_DIRECTORY": "/run/dradriver-mps/pipe",
+        "CUDA_MPS_LOG_DIRECTORY": "/run/dradriver-mps/log",
+    }
+    assert state["arguments"] == ["-d", "-M"]
+
+
+async def test_a_rejected_limit_is_an_error_and_leaves_nothing(node: NodeBench) -> None:
+    desired = MpsDaemon(claim=CLAIM, devices=(GPU,), memory_limits={OTHER_GPU: 1})
+    with pytest.raises(DraError, match=f"set_default_device_pinned_mem_limit {OTHER_GPU} 1M fails"):
+        await open_daemons(node).start(desired)
+    assert node.remains(CLAIM) == []
+
+
+async def test_a_node_without_nvidias_program_is_an_error_that_names_it(node: NodeBench) -> None:
+    (node.root / "sbin/nvidia-cuda-mps-control").unlink()
+    with pytest.raises(DraError, match=f"nvidia-cuda-mps-control does not exist below {node.root}"):
+        await open_daemons(node).start(make_daemon(CLAIM))
+    assert node.remains(CLAIM) == []
+
+
+async def test_a_program_that_fails_is_an_error_with_its_output(node: NodeBench) -> None:
+    (node.root / "sbin/nvidia-cuda-mps-control").write_text("#!/bin/sh\necho no GPU here >&2\nexit 3\n")
+    with pytest.raises(DraError, match=r"fails with status 3(.*\n)+start.log: no GPU here"):
+        await open_daemons(node).start(make_daemon(CLAIM))
+    assert node.remains(CLAIM) == []
+
+
+async def test_a_node_without_cgroups_of_version_2_is_an_error(node: NodeBench, tmp_path: Path) -> None:
+    host = NodeMpsHost(node.folder, driver_root_on_host=node.root, target=node.node.pid, cgroup_root=tmp_path)
+    with pytest.raises(DraError, match="has no cgroups of version 2"):
+        host.start(make_daemon(CLAIM))
+
+
+async def test_shared_memory_is_below_the_claims_folder_also_through_a_link(
+    node: NodeBench, tmp_path: Path
+) -> None:
+    (tmp_path / "disk with space").mkdir()
+    node.folder.symlink_to(tmp_path / "disk with space")
+    await open_daemons(node).start(make_daemon(CLAIM))
+    await open_daemons(node).stop(CLAIM)
+    assert [line for line in node.mounts() if CLAIM in line] == []
+    assert node.remains(CLAIM) == []
