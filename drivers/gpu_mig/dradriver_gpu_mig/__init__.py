@@ -11,7 +11,6 @@ code. Only `card` touches hardware. All other modules reach the hardware through
 - `snapshot`: one consistent view of all cards.
 - `scan`: reads all cards at the same time.
 - `prepare`: prepares and unprepares claims.
-- `sharing`: compute mode, time slices and MPS.
 - `containers`: interface to the container edits, and its simulated implementation.
 - `card`: the hardware, real (NVML) or simulated.
 - `container`: CDI edits for real cards.
@@ -21,6 +20,7 @@ code. Only `card` touches hardware. All other modules reach the hardware through
 - `instances`: creates and destroys MIG instances with crash recovery.
 - `mps`: one MPS control daemon for each claim that requests MPS.
 - `offer`: computes the pool of devices.
+- `mps`: an MPS control daemon for each claim that requests MPS.
 - `passthrough`: passes whole GPUs to virtual machines.
 """
 

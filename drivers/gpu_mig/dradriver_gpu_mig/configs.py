@@ -4,6 +4,7 @@ The API version, kinds and field names are those of NVIDIA's own driver, so clai
 NVIDIA's driver also work with this driver. `computeMode` is an additional field of this driver.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -33,21 +34,30 @@ class TimeSlicingConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class MpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Upper limits for each MPS client on the device.
+    """The MPS control daemon of a claim, and upper limits for each of its clients.
 
     Attributes:
         default_active_thread_percentage: percentage of the device's threads, 1 to 100.
-        default_pinned_device_memory_limit: device memory as a quantity, for example `10Gi`; at least `1Mi`,
-            because MPS counts in MiB.
+        default_pinned_device_memory_limit: memory of each device as a quantity, for example `10Gi`; at least
+            `1Mi`, because MPS counts in MiB.
+        default_per_device_pinned_memory_limit: the same for single devices, by UUID or by index among the
+            devices of the claim that have this configuration.
+        multi_user: whether clients with different user IDs run at the same time; otherwise, those of the next
+            user wait until those of the last one have ended.
     """
 
     default_active_thread_percentage: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
     default_pinned_device_memory_limit: str | int | None = None
+    default_per_device_pinned_memory_limit: Mapping[str, str | int] | None = None
+    multi_user: bool | None = None
 
     def __post_init__(self) -> None:
         limit = self.default_pinned_device_memory_limit
         if limit is not None and int(dra.Quantity(limit)) < _MIB:
             raise ValueError("defaultPinnedDeviceMemoryLimit: must be at least 1Mi")
+        for key, limit in (self.default_per_device_pinned_memory_limit or {}).items():
+            if int(dra.Quantity(limit)) < _MIB:
+                raise ValueError(f"defaultPerDevicePinnedMemoryLimit: {key}: must be at least 1Mi")
 
 
 class GpuSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,6 +92,10 @@ class GpuConfig(dra.Config):
     kind = "GpuConfig"
     sharing: GpuSharing | None = None
     compute_mode: Literal["Default", "ExclusiveProcess", "Prohibited"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.compute_mode == "Prohibited" and self.sharing is not None and self.sharing.strategy == "MPS":
+            raise ValueError("computeMode: must not be Prohibited with the strategy MPS")
 
 
 class MigDeviceConfig(dra.Config):

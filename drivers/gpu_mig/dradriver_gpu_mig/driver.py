@@ -21,11 +21,12 @@ from dradriver_gpu_mig.card.simulator import GpuFileStore, SimulatedGpus
 from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, VfioDeviceConfig
 from dradriver_gpu_mig.containers import Containers, SimulatedContainers
 from dradriver_gpu_mig.instances import RecordState
+from dradriver_gpu_mig.mps import MpsHost, NodeMpsHost, SimulatedMpsHost
 from dradriver_gpu_mig.node import GpuNode
 from dradriver_gpu_mig.offer import DRIVER, select_non_overlapping
 from dradriver_gpu_mig.passthrough import PciBus
 from dradriver_gpu_mig.prepare import ClaimPreparer
-from dradriver_gpu_mig.settings import VARIABLE, GpuSettings, Mode, read_settings
+from dradriver_gpu_mig.settings import VARIABLE, GpuSettings, Mode, MpsSettings, read_settings
 
 __all__ = ["GpuDriver"]
 
@@ -44,6 +45,7 @@ class GpuDriver(dra.Driver):
         hardware: the cards; None: the simulator if it is configured or no NVIDIA driver is installed, else
             NVML.
         pci: the PCI functions; None: those of the node.
+        mps_host: starts MPS control daemons; None: on the node, or simulated with simulated or given cards.
 
     Raises:
         UsageError: the settings are invalid.
@@ -58,11 +60,13 @@ class GpuDriver(dra.Driver):
         settings: str | None = None,
         hardware: GpuHardware | None = None,
         pci: PciBus | None = None,
+        mps_host: MpsHost | None = None,
     ) -> None:
         self._settings_text = os.environ.get(VARIABLE, "") if settings is None else settings
         read_settings(self._settings_text, "")  # reports invalid settings before anything starts
         self._hardware = hardware
         self._pci = pci
+        self._mps_host = mps_host
         self._node: GpuNode | None = None
         self._containers: Containers = SimulatedContainers()
         self._opening_lock = asyncio.Lock()
@@ -119,9 +123,13 @@ class GpuDriver(dra.Driver):
         await (await self._get_preparer()).unprepare(claim)
 
     async def prepared_claims(self) -> Collection[str]:
-        """Return the UIDs of claims for which an instance was created or a setting changed."""
-        records = await asyncio.to_thread((await self._get_node()).record_store.all)
-        return {record.claim for record in records if record.state is not RecordState.DESTROYING}
+        """Return the UIDs of claims that have devices or an MPS control daemon."""
+        node = await self._get_node()
+        records = await asyncio.to_thread(node.record_store.all)
+        present = (record for record in records if record.state is not RecordState.DESTROYING)
+        return {claim for record in present for claim in record.claims} | await asyncio.to_thread(
+            node.mps.claims
+        )
 
     async def health(self) -> AsyncIterator[Iterable[dra.DeviceHealth]]:
         """Yield the health of every device after each event of the cards, and at least every 10 seconds."""
@@ -200,9 +208,26 @@ class GpuDriver(dra.Driver):
         pci = self._pci or PciBus(Path(settings.host.sysfs))
         closes = settings.close_when_idle and mode is not Mode.DYNAMIC and self._hardware is None
         kernel_log = Path(settings.host.dev) / "kmsg" if closes and not simulated else None
-        node = GpuNode(hardware, settings, mode, self.data_dir, boot, pci, kernel_log)
+        mps_host = self._make_mps_host(settings, simulated=simulated or self._hardware is not None)
+        node = GpuNode(hardware, settings, mode, self.data_dir, boot, pci, mps_host, kernel_log)
         await node.__aenter__()
         return node
+
+    def _make_mps_host(self, settings: GpuSettings, *, simulated: bool) -> MpsHost:
+        folder, mps = self.data_dir / "mps", settings.mps or MpsSettings()
+        if self._mps_host is not None:
+            return self._mps_host
+        if simulated:
+            return SimulatedMpsHost(folder)
+        return NodeMpsHost(
+            folder,
+            driver_root_on_host=Path(settings.host.driver_root_on_host),
+            proc=Path(settings.host.proc),
+            target=mps.node_process,
+            cgroup_root=Path(mps.cgroup),
+            start_seconds=mps.start_seconds,
+            quit_seconds=mps.quit_seconds,
+        )
 
 
 async def _queue_events(node: GpuNode, events: asyncio.Queue[Event]) -> None:

@@ -38,6 +38,7 @@ from dradriver_gpu_mig.instances import (
     RecordState,
     RecordStore,
 )
+from dradriver_gpu_mig.mps import MpsDaemons, MpsDaemonStore, MpsFolders, MpsHost
 from dradriver_gpu_mig.offer import (
     GpuDeviceKind,
     GpuOffer,
@@ -69,6 +70,7 @@ class GpuNode:
         folder: folder of the records and the findings.
         boot: ID of the boot.
         pci: the PCI functions.
+        mps_host: starts and stops MPS control daemons.
         kernel_log: `/dev/kmsg`, from which errors are read while NVML is closed; None: NVML stays open, and
             reports events itself.
     """
@@ -81,6 +83,7 @@ class GpuNode:
         folder: Path,
         boot: str,
         pci: PciBus,
+        mps_host: MpsHost,
         kernel_log: Path | None = None,
     ) -> None:
         self.cards = GpuCards(hardware, seconds=settings.call_seconds, keeps_open=kernel_log is None)
@@ -90,6 +93,8 @@ class GpuNode:
         self.settings = settings
         self.pci = pci
         self.binder = PassthroughBinder(self.cards, self.record_store, pci, Path(settings.host.proc))
+        mps_folder = folder / "mps"
+        self.mps = MpsDaemons(MpsDaemonStore(mps_folder), mps_host, MpsFolders(mps_folder))
         self._vfio_facts: dict[str, VfioFacts] = {}
         self._mode = mode
         self._findings_path, self._boot = folder / "findings.json", boot
@@ -150,9 +155,10 @@ class GpuNode:
         return self._system
 
     async def discover(self) -> dra.Pool:
-        """Destroy incomplete instances, read all cards, and return the present pool of devices."""
+        """Repair what is incomplete or dead, read all cards, and return the present pool of devices."""
         await self.reconciler.recover()
         await self.binder.recover()
+        await self.mps.recover()
         before = await asyncio.to_thread(self.record_store.all)
         # NVML does not know a GPU that is passed to a virtual machine. Such a GPU is not lost.
         passed = await self._read_passed()
@@ -181,7 +187,7 @@ class GpuNode:
             by_gpu[offer.card.gpu.uuid].append(offer)
         held = {record.device for record in await asyncio.to_thread(self.record_store.held)}
         facts = PoolFacts(compute_taints(self._list_findings(), self._offers_by_name.values()), foreign, held)
-        return build_pool(by_gpu, snapshot.system, facts)
+        return build_pool(by_gpu, snapshot.system, facts, self.settings.consumable_shares)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield the events of the GPUs from now on.

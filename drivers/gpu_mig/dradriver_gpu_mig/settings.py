@@ -27,6 +27,7 @@ __all__ = [
     "Mode",
     "MpsSettings",
     "RecoveryName",
+    "Shares",
     "SimulatorSettings",
     "read_settings",
 ]
@@ -37,6 +38,9 @@ VARIABLE: Final = "GPU_MIG_SETTINGS"
 
 Effect: TypeAlias = Literal["Ignore", "None", "NoSchedule", "NoExecute"]
 """Effect of an error on a device: `Ignore` does nothing; the other values are effects of a taint."""
+
+Shares: TypeAlias = Literal["disabled", "memory", "unlimited"] | Annotated[int, msgspec.Meta(ge=1)]
+"""Whether several claims may have a device; a number is the maximum number of claims."""
 
 RecoveryName: TypeAlias = Literal[
     "gpu-reset",
@@ -71,21 +75,28 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
 
 
 class MpsSettings(_Strict, frozen=True):
-    """An MPS control daemon that runs on the node.
+    """MPS control daemons, one for each claim that requests MPS.
 
     Attributes:
-        pipe_directory: the daemon's `CUDA_MPS_PIPE_DIRECTORY`, as the container runtime sees it.
+        start_seconds: seconds within which a daemon must answer after its start.
+        quit_seconds: seconds for which a daemon may wait for its clients when its claim ends.
+        node_process: PID, as this process sees it, of a process of the node in whose mount namespace the
+            daemons run.
+        cgroup: folder of the node's cgroup hierarchy (version 2), as the node sees it.
     """
 
-    pipe_directory: Annotated[str, msgspec.Meta(pattern="^/")] = "/tmp/nvidia-mps"  # noqa: S108 - the daemon's own default
+    start_seconds: Annotated[float, msgspec.Meta(gt=0)] = 30.0
+    quit_seconds: Annotated[float, msgspec.Meta(ge=0)] = 10.0
+    node_process: Annotated[int, msgspec.Meta(ge=1)] = 1
+    cgroup: Annotated[str, msgspec.Meta(pattern="^/")] = "/sys/fs/cgroup"
 
 
 class HostSettings(_Strict, frozen=True):
     """Paths of the node's files. The defaults are for a driver that is installed on the node itself.
 
     Attributes:
-        root: root of the node, as this process sees it. The driver searches for the MPS control daemon, the
-            container toolkit and `ldconfig` below this folder.
+        root: root of the node, as this process sees it. The driver searches for the container toolkit and
+            `ldconfig` below this folder.
         driver_root: folder below which NVIDIA's driver is installed, as this process sees it.
         driver_root_on_host: the same folder, as the container runtime sees it.
         dev, proc, sysfs: the node's folders /dev, /proc and /sys, as this process sees them.
@@ -135,7 +146,9 @@ class GpuSettings(_Strict, frozen=True):
         call_seconds: time limit of one call of NVML. A GPU that exceeds it does not answer.
         close_when_idle: whether NVML is closed while it is not used, in the modes static and whole.
         host: paths of the node's files.
-        mps: the MPS control daemon; None: no daemon runs.
+        consumable_shares: whether several claims may have a device, and by what it is divided: `memory`: each
+            claim has a part of the memory; `unlimited`: any number of claims; a number: at most so many claims.
+        mps: MPS control daemons for claims; None: claims that request MPS are refused.
         simulator: the simulated GPUs.
     """
 
@@ -150,8 +163,16 @@ class GpuSettings(_Strict, frozen=True):
     call_seconds: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     close_when_idle: bool = True
     host: HostSettings = HostSettings()
+    consumable_shares: Literal["disabled", "memory", "unlimited"] | Annotated[int, msgspec.Meta(ge=1)] = (
+        "disabled"
+    )
     mps: MpsSettings | None = None
     simulator: SimulatorSettings = SimulatorSettings()
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether several claims may have a device."""
+        return self.consumable_shares != "disabled"
 
 
 class _ExceptionNames(_Strict, frozen=True):

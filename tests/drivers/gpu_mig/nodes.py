@@ -1,9 +1,13 @@
 """A node with simulated cards, the driver on it, and controls of the cards."""
 
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from dradriver import Device, Pool
+from msgspec import structs
+
+from dradriver import Config, Device, Pool, Quantity
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import Harness, device_request
 from dradriver_gpu_mig import GpuDriver
@@ -108,6 +112,20 @@ class GpuHarness(Harness):
             f"device.attributes['{DRIVER}'].profile == '{get_profile_name}'" if get_profile_name else "true"
         )
         return self.allocate(device_request(DRIVER, expression))
+
+    def allocate_share(
+        self, device: str, config: Config | Sequence[Config] = (), **amounts: str
+    ) -> ResourceClaim:
+        """A claim with a share of this device, and amounts of its capacities, that nobody has decided."""
+        claim = self.allocate_blindly(("node-1", device), config=config)
+        allocation = claim.allocation
+        assert allocation is not None
+        (result,) = allocation.devices.results
+        consumed = {name: Quantity(amount) for name, amount in amounts.items()}
+        shared = structs.replace(result, share_id=str(uuid.uuid4()), consumed_capacity=consumed)
+        devices = structs.replace(allocation.devices, results=[shared])
+        status = structs.replace(claim.status, allocation=structs.replace(allocation, devices=devices))
+        return structs.replace(claim, status=status)
 
     def allocate_device(self, device: str, name: str = "") -> ResourceClaim:
         """A claim with this device, without a decision of the allocator."""

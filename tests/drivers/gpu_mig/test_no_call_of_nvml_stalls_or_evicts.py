@@ -13,7 +13,7 @@ from dradriver import DriverContext
 from dradriver_gpu_mig import GpuDriver
 from dradriver_gpu_mig.card import GpuError, GpuHardware, Placement
 from dradriver_gpu_mig.card.nvml import NvmlGpus
-from dradriver_gpu_mig.instances import DeviceRecord, ProfilePlacement, RecordState
+from dradriver_gpu_mig.instances import DeviceRecord, Holder, ProfilePlacement, RecordState
 from tests.drivers.gpu_mig.shim.calls import NvmlCalls, intercept_calls
 from tests.drivers.gpu_mig.shim.controls import environment
 
@@ -46,8 +46,8 @@ async def driver(
         await node.cards.call_gpu(gpu.uuid, _create(gpu.uuid))
         instance = ProfilePlacement(_PROFILE, _PLACEMENT)
         record = DeviceRecord(
-            device=f"{name}-{_SUFFIX}", claim=f"claim-{name}", gpu=gpu.uuid, instance=instance,
-            state=RecordState.READY, boot=node.record_store.boot,
+            device=f"{name}-{_SUFFIX}", holders=(Holder(claim=f"claim-{name}"),), gpu=gpu.uuid,
+            instance=instance, state=RecordState.READY, boot=node.record_store.boot,
         )  # fmt: skip
         await asyncio.to_thread(node.record_store.put, record)
     await driver.discover()

@@ -6,7 +6,7 @@ import pytest
 
 from dradriver import DraError
 from dradriver_gpu_mig.card import Process
-from dradriver_gpu_mig.instances import DeviceRecord
+from dradriver_gpu_mig.instances import DeviceRecord, Holder
 from tests.drivers.gpu_mig.nodes import GpuHarness
 
 WHOLE = "gpu-0000-07-00-0"
@@ -55,7 +55,9 @@ def test_a_claim_goes_on_where_another_one_has_just_switched_mig(tmp_path: Path)
     with GpuHarness(tmp_path, "h100-80", settings=ON_DEMAND, mig=False) as node:
         claim = node.allocate_device(f"{WHOLE}-mig-1g-10gb-0")
         record_store, controls, gpu = node.record_store, node.cards, node.gpu
-        other = DeviceRecord(device=f"{WHOLE}-mig-3g-40gb-4", claim="another", gpu=gpu, boot=record_store.boot)
+        other = DeviceRecord(
+            device=f"{WHOLE}-mig-3g-40gb-4", holders=(Holder(claim="another"),), gpu=gpu, boot=record_store.boot
+        )
 
         def hook(called: str, when: str) -> None:
             if (called, when) == ("gpu", "after"):  # the end of a look

@@ -6,15 +6,14 @@ import pytest
 
 from dradriver import DraError, UsageError
 from dradriver.testing import list_config_errors
-from dradriver_gpu_mig import GpuConfig, GpuDriver, MigDeviceConfig
+from dradriver_gpu_mig import GpuConfig, GpuDriver
 from dradriver_gpu_mig.card import ComputeMode, NotSupportedError, TimeSlice
-from dradriver_gpu_mig.configs import GpuSharing, MigSharing, MpsConfig, TimeSlicingConfig
+from dradriver_gpu_mig.configs import GpuSharing, TimeSlicingConfig
+from dradriver_gpu_mig.prepare.sharing import read_settings as read_settings_of_claim
 from dradriver_gpu_mig.settings import Mode, read_settings
-from dradriver_gpu_mig.sharing import read_sharing
 from tests.drivers.gpu_mig.nodes import GpuHarness
 
 WHOLE = "gpu-0000-07-00-0"
-PART = f"{WHOLE}-mig-3g-20gb-4"
 
 SETTINGS = """
 mode: dynamic
@@ -42,7 +41,10 @@ def test_a_node_has_the_settings_of_the_first_exception_that_names_it(node: str,
         ("mode: [", "invalid YAML"),
         ("dynamic", "must be a mapping"),
         ("mode: dynamically", "Invalid enum value 'dynamically' - at `$.mode`"),
-        ("mps: {pipeDirectory: run/mps}", "matching regex '^/' - at `$.mps.pipeDirectory`"),
+        ("mps: {cgroup: sys/fs}", "matching regex '^/' - at `$.mps.cgroup`"),
+        ("mps: {pipeDirectory: /run/mps}", "unknown field `pipeDirectory` - at `$.mps`"),
+        ("consumableShares: some", "Invalid enum value 'some' - at `$.consumableShares`"),
+        ("consumableShares: 0", "Expected `int` >= 1 - at `$.consumableShares`"),
         ("modes: dynamic", "unknown field `modes`"),
         ("recoverSeconds: -1", "Expected `float` >= 0.0 - at `$.recoverSeconds`"),
         ("nodes: {old: 1}", "nodes: must be a list"),
@@ -79,14 +81,6 @@ HEAD = {"apiVersion": "resource.nvidia.com/v1beta1"}
             ["sharing.mpsConfig.defaultActiveThreadPercentage: "],
         ),
         ({"kind": "MigDeviceConfig", "computeMode": "Default"}, ["computeMode: MigDeviceConfig has no such"]),
-        # Fields of NVIDIA's driver that need a control daemon for each claim, which this driver does not start.
-        *(
-            (
-                {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {name: value}}},
-                [f"sharing.mpsConfig.{name}: "],
-            )
-            for name, value in (("defaultPerDevicePinnedMemoryLimit", {"0": "1Gi"}), ("multiUser", True))
-        ),
         *(
             (
                 {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {
@@ -95,6 +89,16 @@ HEAD = {"apiVersion": "resource.nvidia.com/v1beta1"}
                 ["defaultPinnedDeviceMemoryLimit: must be at least 1Mi"],
             )
             for limit in ("1Ki", "-1Gi", 1024)
+        ),
+        (
+            {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": {
+                "defaultPerDevicePinnedMemoryLimit": {"0": "1Gi", "1": "1Ki"},
+            }}},
+            ["defaultPerDevicePinnedMemoryLimit: 1: must be at least 1Mi"],
+        ),
+        (
+            {"kind": "GpuConfig", "computeMode": "Prohibited", "sharing": {"strategy": "MPS"}},
+            ["computeMode: must not be Prohibited with the strategy MPS"],
         ),
         ({"kind": "GpuConfig", "sharing": {}}, ["sharing.strategy: "]),
         (
@@ -121,6 +125,8 @@ def test_errors_in_parameters_are_reported_before_a_pod_waits(
         ("GpuConfig", {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 50}}),
         ("GpuConfig", {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": "10Gi"}}),
         ("GpuConfig", {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": 1 << 30}}),
+        ("GpuConfig", {"strategy": "MPS", "mpsConfig": {"multiUser": True}}),
+        ("GpuConfig", {"strategy": "MPS", "mpsConfig": {"defaultPerDevicePinnedMemoryLimit": {"0": "1Gi"}}}),
         ("MigDeviceConfig", {"strategy": "MPS", "mpsConfig": {}}),
         ("MigDeviceConfig", {"strategy": "TimeSlicing"}),
         ("MigDeviceConfig", None),
@@ -132,7 +138,7 @@ def test_claims_for_nvidias_driver_are_accepted(kind: str, sharing: object) -> N
 
 def test_time_slicing_without_an_interval_means_the_default_interval() -> None:
     config = GpuConfig(sharing=GpuSharing(strategy="TimeSlicing"))
-    assert read_sharing(config) == (None, TimeSlice.DEFAULT)
+    assert read_settings_of_claim(WHOLE, config, shared=False) == (None, TimeSlice.DEFAULT)
 
 
 # --- sharing ---------------------------------------------------------------------------------------
@@ -184,44 +190,3 @@ def test_an_unsupported_setting_is_reported_and_does_not_block_unprepare(tmp_pat
             node.prepare(claim)
         node.unprepare(claim)
         assert node.records() == []
-
-
-def test_mps_needs_a_control_daemon(tmp_path: Path) -> None:
-    wanted = MigDeviceConfig(sharing=MigSharing(strategy="MPS"))
-    with GpuHarness(tmp_path) as node:
-        claim = node.allocate_blindly(("node-1", PART), config=wanted)
-        with pytest.raises(DraError, match="settings of this node have no MPS control daemon"):
-            node.prepare(claim)
-    pipes = tmp_path / "mps"
-    with GpuHarness(tmp_path, settings=f"{{mode: dynamic, mps: {{pipeDirectory: {pipes}}}}}") as node:
-        with pytest.raises(DraError, match=f"no MPS control daemon listens in {pipes}"):
-            node.prepare(claim)
-        assert node.instances()[node.gpu] == []
-
-
-def test_the_control_daemon_of_mps_is_the_nodes_and_not_that_of_the_drivers_pod(tmp_path: Path) -> None:
-    """The chart's pod sees the node's files below /host; containers get the path on the node."""
-    (tmp_path / "host/run/mps").mkdir(parents=True)
-    (tmp_path / "host/run/mps/control").touch()
-    wanted = MigDeviceConfig(sharing=MigSharing(strategy="MPS"))
-    settings = f"{{mode: dynamic, mps: {{pipeDirectory: /run/mps}}, host: {{root: {tmp_path}/host}}}}"
-    with GpuHarness(tmp_path / "node", settings=settings) as node:
-        edits = node.prepare(node.allocate_blindly(("node-1", PART), config=wanted)).edits
-    assert "CUDA_MPS_PIPE_DIRECTORY=/run/mps" in edits.env
-    assert {mount.host_path for mount in edits.mounts} == {"/run/mps", "/dev/shm"}
-
-
-def test_a_container_is_a_client_of_mps_with_its_share(tmp_path: Path) -> None:
-    pipes = tmp_path / "mps"
-    pipes.mkdir()
-    (pipes / "control").touch()
-    limits = MpsConfig(default_active_thread_percentage=40, default_pinned_device_memory_limit="2Gi")
-    wanted = MigDeviceConfig(sharing=MigSharing(strategy="MPS", mps_config=limits))
-    with GpuHarness(tmp_path, settings=f"{{mode: dynamic, mps: {{pipeDirectory: {pipes}}}}}") as node:
-        edits = node.prepare(node.allocate_blindly(("node-1", PART), config=wanted)).edits
-    assert {
-        f"CUDA_MPS_PIPE_DIRECTORY={pipes}",
-        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=40",
-        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2048M",
-    } <= set(edits.env)
-    assert {mount.host_path for mount in edits.mounts} == {str(pipes), "/dev/shm"}

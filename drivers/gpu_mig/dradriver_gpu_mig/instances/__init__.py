@@ -16,6 +16,7 @@ from dradriver_gpu_mig.instances.reconcile import InstanceReconciler
 from dradriver_gpu_mig.instances.record import (
     DeviceRecord,
     HeldRecord,
+    Holder,
     PassedFunction,
     PassedGpu,
     ProfilePlacement,
@@ -26,6 +27,7 @@ from dradriver_gpu_mig.instances.record_store import RecordStore
 __all__ = [
     "DeviceRecord",
     "HeldRecord",
+    "Holder",
     "InstanceReconciler",
     "PassedFunction",
     "PassedGpu",

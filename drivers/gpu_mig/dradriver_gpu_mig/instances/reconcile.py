@@ -56,47 +56,51 @@ class InstanceReconciler:
         self._cards = cards
         self._records = record_store
 
-    async def create(self, desired: DeviceRecord) -> MigDevice:
-        """Create the missing parts of a record's MIG device.
+    async def create(self, desired: DeviceRecord, *, shared: bool = False) -> MigDevice:
+        """Create the missing parts of a record's MIG device, and record that the claim has it.
 
-        If the card returns an error, the instance is destroyed before the error is raised. If the process dies,
-        the next process continues from the record.
+        If the card returns an error, the instance is destroyed before the error is raised, unless other claims
+        have it. If the process dies, the next process continues from the record.
 
         Args:
-            desired: the record of a device that has an instance.
+            desired: the record of a device that has an instance, with one claim.
+            shared: whether several claims may have the device.
 
         Returns:
             The complete MIG device.
 
         Raises:
-            DraError: another instance uses a resource that the new instance needs, the card rejects the call,
-                or the disk is full.
+            DraError: another claim has the device, another instance uses a resource that the new instance
+                needs, the card rejects the call, or the disk is full.
         """
+        (holder,) = desired.holders
         async with self._records.lock(desired.device):
             stored = await asyncio.to_thread(self._records.get, desired.device)
-            if (
-                stored is not None
-                and stored.claim != desired.claim
-                and stored.state is not RecordState.DESTROYING
-            ):
-                raise dra.DraError(f"device {desired.device} is in use by the claim with UID {stored.claim}")
+            others = (
+                () if stored is None or stored.state is RecordState.DESTROYING else stored.others(holder.claim)
+            )
+            if others and not shared:
+                raise dra.DraError(f"device {desired.device} is in use by the claim with UID {others[0].claim}")
+            if stored is not None and others and holder not in stored.holders:
+                await self._put(stored, holders=(*others, holder))
             try:
                 mig_device = await self._converge(DesiredInstance.PRESENT, desired)
             except GpuError:
-                await self._roll_back(desired)
+                await self._roll_back(desired, holder.claim)
                 raise
         if mig_device is None:
             raise dra.DraError(f"device {desired.device}: another program divided its GPU instance")
         return mig_device
 
-    async def destroy(self, record: DeviceRecord, retry_seconds: float) -> None:
-        """Destroy the instance of a record, then delete the record.
+    async def destroy(self, record: DeviceRecord, claim: str, retry_seconds: float) -> None:
+        """Record that a claim has no part of an instance any more; destroy the instance of the last claim.
 
         If the GPU is lost, the instance cannot be destroyed. The record then stays, so that the instance is
         destroyed when the GPU is back.
 
         Args:
             record: the record, as it was last read.
+            claim: UID of the claim.
             retry_seconds: seconds for which the call keeps trying to destroy an instance in use.
 
         Raises:
@@ -110,7 +114,7 @@ class InstanceReconciler:
         while True:
             try:
                 async with self._records.lock(record.device):
-                    await self._destroy(record)
+                    await self._destroy(record, claim)
             except InUseError:
                 if clock() + pause > deadline:
                     raise
@@ -132,7 +136,7 @@ class InstanceReconciler:
                     _log.warning(
                         "%s is incomplete since an earlier process prepared claim %s: it is rolled back",
                         current.device,
-                        current.claim,
+                        ", ".join(current.claims),
                     )
                     await self._converge(DesiredInstance.ABSENT, current)
             except BusyError:
@@ -140,25 +144,36 @@ class InstanceReconciler:
             except dra.DraError as error:
                 _log.warning("%s cannot be rolled back now: %s", record.device, error)
 
-    async def _destroy(self, record: DeviceRecord) -> None:
+    async def _destroy(self, record: DeviceRecord, claim: str) -> None:
         stored = await asyncio.to_thread(self._records.get, record.device)
-        if stored is not None and stored.claim != record.claim:
+        if stored is not None and claim not in stored.claims:
             return  # while this call waited, another process removed the record and the device got a new claim
+        if await self._remove_holder(stored, claim):
+            return
         try:
             await self._converge(DesiredInstance.ABSENT, record)
         except (GpuLostError, InvalidArgumentError) as error:
             _log.warning("%s will be destroyed when its GPU is back: %s", record.device, error)
-            await self._write(record, RecordState.DESTROYING)
+            await self._put(stored or record, state=RecordState.DESTROYING)
 
-    async def _roll_back(self, record: DeviceRecord) -> None:
+    async def _roll_back(self, record: DeviceRecord, claim: str) -> None:
         try:
-            await self._converge(DesiredInstance.ABSENT, record)
+            stored = await asyncio.to_thread(self._records.get, record.device)
+            if not await self._remove_holder(stored, claim):
+                await self._converge(DesiredInstance.ABSENT, record)
         except GpuError as error:
             _log.warning(
                 "%s cannot be rolled back now, its next prepare or unprepare will try again: %s",
                 record.device,
                 error,
             )
+
+    async def _remove_holder(self, stored: DeviceRecord | None, claim: str) -> bool:
+        """Remove a claim from a record, and return True; return False if no other claim has the device."""
+        if stored is None or stored.state is RecordState.DESTROYING or not (others := stored.others(claim)):
+            return False
+        await self._put(stored, holders=others)
+        return True
 
     async def _call(self, record: DeviceRecord, action: Callable[[GpuHardware], _T]) -> _T:
         return await self._cards.call_gpu(record.gpu, action)
@@ -171,7 +186,7 @@ class InstanceReconciler:
             step = next_step(desired, stored.state if stored else None, _compare(stored, seen))
             if step is InstanceStep.DONE:
                 return seen.mig_device
-            _log.debug("%s for claim %s: %s", record.device, record.claim, step.value)
+            _log.debug("%s for claim %s: %s", record.device, ", ".join(record.claims), step.value)
             instance = await self._execute(step, stored or record, seen)
             if step not in RECORD_STEPS:
                 seen = await self._cards.call_gpu(
@@ -185,13 +200,12 @@ class InstanceReconciler:
         instance = seen.instance
         match step:
             case InstanceStep.RECORD_CREATING:
-                await self._write(record, RecordState.CREATING, mig_uuid="")
+                await self._put(record, state=RecordState.CREATING, mig_uuid="")
             case InstanceStep.RECORD_READY:
-                await self._write(
-                    record, RecordState.READY, mig_uuid=seen.mig_device.uuid if seen.mig_device else ""
-                )
+                mig_uuid = seen.mig_device.uuid if seen.mig_device else ""
+                await self._put(record, state=RecordState.READY, mig_uuid=mig_uuid)
             case InstanceStep.RECORD_DESTROYING:
-                await self._write(record, RecordState.DESTROYING)
+                await self._put(record, state=RecordState.DESTROYING)
             case InstanceStep.DELETE_RECORD:
                 await asyncio.to_thread(self._records.delete, record.device)
             case InstanceStep.FORGET:
@@ -200,7 +214,7 @@ class InstanceReconciler:
                     "the record of the claim is deleted",
                     record.device,
                     record.mig_uuid,
-                    record.claim,
+                    ", ".join(record.claims),
                     seen.mig_device.uuid if seen.mig_device else "another instance",
                 )
                 await asyncio.to_thread(self._records.delete, record.device)
@@ -237,13 +251,8 @@ class InstanceReconciler:
                 f"device {record.device}: another instance uses what it needs: {error}"
             ) from error
 
-    async def _write(self, record: DeviceRecord, state: RecordState, mig_uuid: str | None = None) -> None:
-        updated = msgspec.structs.replace(
-            record,
-            state=state,
-            boot=self._records.boot,
-            mig_uuid=record.mig_uuid if mig_uuid is None else mig_uuid,
-        )
+    async def _put(self, record: DeviceRecord, **changes: object) -> None:
+        updated = msgspec.structs.replace(record, boot=self._records.boot, **changes)
         await asyncio.to_thread(self._records.put, updated)
 
 

@@ -5,23 +5,25 @@ from typing import Final
 
 import msgspec
 
-from dradriver_gpu_mig.card import ComputeMode, Gpu, Placement, Profile
+from dradriver_gpu_mig.card import ComputeMode, Gpu, Placement, Profile, TimeSlice
 
 __all__ = [
     "RECORD_VERSION",
     "DeviceRecord",
     "HeldRecord",
+    "Holder",
     "PassedFunction",
     "PassedGpu",
     "ProfilePlacement",
     "RecordState",
 ]
 
-RECORD_VERSION: Final = 2
+RECORD_VERSION: Final = 3
 """Version of the records that this version of the driver writes.
 
-Version 1 had no field `version` and no MIG UUID. A record of a later version, or with a field that this version
-does not know, is held: only the version that wrote it knows what must be reverted.
+Version 1 had no field `version` and no MIG UUID. Versions 1 and 2 had one `claim` instead of `holders`. A
+record of a later version, or with a field that this version does not know, is held: only the version that wrote
+it knows what must be reverted.
 """
 
 
@@ -73,17 +75,27 @@ class PassedGpu(msgspec.Struct, frozen=True, kw_only=True):
     functions: tuple[PassedFunction, ...]
 
 
+class Holder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A claim that has a device.
+
+    Attributes:
+        claim: UID of the claim.
+        time_slice: the time slice that the claim sets; None: it sets none.
+    """
+
+    claim: str
+    time_slice: TimeSlice | None = None
+
+
 class HeldRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record that a later version of the driver wrote. It is neither changed nor deleted.
 
     Attributes:
         device: name of the device.
-        claim: UID of the claim; "" if this version cannot read it.
         reason: what this version does not know.
     """
 
     device: str
-    claim: str
     reason: str
 
 
@@ -94,18 +106,17 @@ class DeviceRecord(
     forbid_unknown_fields=True,
     rename={"instance": "place", "mig_uuid": "uuid"},
 ):
-    """One device that a claim has, and the changes to revert when the claim releases it.
+    """One device that claims have, and the changes to revert when the last of them releases it.
 
     Attributes:
         device: name of the device.
-        claim: UID of the claim.
+        holders: the claims that have the device; more than one only if the device is offered in shares.
         gpu: UUID of the GPU.
-        instance: the GPU instance that is created for the claim; None: the claim has no instance to destroy.
+        instance: the GPU instance that is created for the claims; None: there is no instance to destroy.
         state: progress.
         boot: ID of the boot in which the record is valid. Instances and settings of a GPU do not survive a
             reboot.
-        compute_mode: the GPU's compute mode before the claim set another one; None: the claim does not set it.
-        time_slice: whether the claim sets the time slice.
+        compute_mode: the GPU's compute mode before a claim set another one; None: no claim sets it.
         mig_uuid: UUID of the MIG device, as it was created; "" until it is complete. If another MIG device is
             at the placement, it belongs to another program.
         passed: the GPU, if the claim passes it to a virtual machine; None: it does not.
@@ -113,13 +124,25 @@ class DeviceRecord(
     """
 
     device: str
-    claim: str
+    holders: tuple[Holder, ...]
     gpu: str
     instance: ProfilePlacement | None = None
     state: RecordState = RecordState.CREATING
     boot: str = ""
     compute_mode: ComputeMode | None = None
-    time_slice: bool = False
     mig_uuid: str = ""
     passed: PassedGpu | None = None
-    version: int = 1
+    version: int = RECORD_VERSION
+
+    @property
+    def claims(self) -> list[str]:
+        """UIDs of the claims that have the device."""
+        return [holder.claim for holder in self.holders]
+
+    def others(self, claim: str) -> tuple[Holder, ...]:
+        """Return the holders except one claim.
+
+        Args:
+            claim: UID of the claim.
+        """
+        return tuple(holder for holder in self.holders if holder.claim != claim)

@@ -11,12 +11,16 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
+from dradriver_gpu_mig.card import TimeSlice
 from dradriver_gpu_mig.files import hold_lock, name_path, remove_file, write_file
 from dradriver_gpu_mig.instances.record import RECORD_VERSION, DeviceRecord, HeldRecord
 
 __all__ = ["RecordStore"]
 
 _log: Final = logging.getLogger(__name__)
+
+_FIRST_WITH_HOLDERS: Final = 3
+"""First version of records that name several claims."""
 
 
 class RecordStore:
@@ -144,19 +148,21 @@ class RecordStore:
 
 
 def _decode(content: bytes, device: str) -> DeviceRecord | HeldRecord:
-    """Return the record in a file, or what of it this version can read if a later version wrote it.
+    """Return the record in a file, or why this version cannot read it if a later version wrote it.
 
     Raises:
         MsgspecError: the file is damaged.
     """
     fields = msgspec.json.decode(content, type=dict[str, object])
-    claim = fields.get("claim")
-    held = HeldRecord(device=device, claim=claim if isinstance(claim, str) else "", reason="")
     version = fields.get("version", 1)
     if not isinstance(version, int) or version > RECORD_VERSION:
-        return msgspec.structs.replace(held, reason=f"its version is {version}")
+        return HeldRecord(device=device, reason=f"its version is {version}")
+    if version < _FIRST_WITH_HOLDERS and "claim" in fields:
+        # The interval of an old time slice is unknown. It is reset at the end, so any value will do.
+        time_slice = TimeSlice.DEFAULT.value if fields.pop("time_slice", False) else None
+        fields["holders"] = [{"claim": fields.pop("claim"), "time_slice": time_slice}]
     if unknown := sorted(fields.keys() - set(DeviceRecord.__struct_encode_fields__)):
-        return msgspec.structs.replace(held, reason=f"it has the unknown fields {', '.join(unknown)}")
+        return HeldRecord(device=device, reason=f"it has the unknown fields {', '.join(unknown)}")
     return msgspec.convert(fields, DeviceRecord)
 
 

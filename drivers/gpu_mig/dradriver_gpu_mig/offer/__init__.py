@@ -4,6 +4,7 @@ Law of this package: its functions must not do I/O or read a clock. The devices 
 node's settings and the records. Every number must come from the card.
 
 - `offers`: devices of one GPU in each mode, and their names.
+- `shares`: devices that several claims may have.
 - `pool`: the pool with attributes, capacities, counters, groups and taints.
 """
 

@@ -5,9 +5,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 import dradriver as dra
 from dradriver_gpu_mig.card import Engines, Gpu, GpuInstance, System
 from dradriver_gpu_mig.offer.offers import GpuDeviceKind, GpuOffer, VfioFacts, make_gpu_name
+from dradriver_gpu_mig.offer.shares import offer_shares
 from dradriver_gpu_mig.snapshot import GpuCard
 
 __all__ = ["DRIVER", "PoolFacts", "build_pool", "select_non_overlapping"]
@@ -46,16 +49,20 @@ class PoolFacts:
     held: Collection[str] = ()
 
 
-def build_pool(offered: Mapping[str, Sequence[GpuOffer]], system: System, facts: PoolFacts) -> dra.Pool:
+def build_pool(
+    offered: Mapping[str, Sequence[GpuOffer]], system: System, facts: PoolFacts, shares: str | int = "disabled"
+) -> dra.Pool:
     """Return the pool of a node.
 
     Args:
         offered: the devices of each GPU, by its UUID.
         system: the installed driver.
         facts: taints, and instances that this driver did not create.
+        shares: whether several claims may have a device, as in the setting `consumableShares`.
 
     Source:
-        KEP-4815, counters of partitionable devices; KEP-5963, compatibility groups.
+        KEP-4815, counters of partitionable devices; KEP-5963, compatibility groups; KEP-5075, consumable
+        capacity.
     """
     devices: list[dra.Device] = []
     counter_sets: list[dra.CounterSet] = []
@@ -71,7 +78,8 @@ def build_pool(offered: Mapping[str, Sequence[GpuOffer]], system: System, facts:
             consumed = _consumed_counters(offer, total)
             is_blocked = _exceeds_free(consumed, free) or (offer.kind.is_whole and len(foreign) > 0)
             taints = [*facts.taints.get(offer.name, ()), *_list_use_taints(offer, facts, is_blocked=is_blocked)]
-            devices.append(_device(offer, system, consumed, taints, has_groups=len(kinds) > 1))
+            device = _device(offer, system, consumed, taints, has_groups=len(kinds) > 1)
+            devices.append(device if offer.vfio is not None else offer_shares(device, shares))
     return dra.Pool(devices=tuple(devices), counter_sets=tuple(counter_sets))
 
 
@@ -122,9 +130,7 @@ def _without_groups(device: dra.Device) -> dra.Device:
 
 
 def _replace_consumption(device: dra.Device, consumed: Iterable[dra.CounterConsumption]) -> dra.Device:
-    return dra.Device(
-        device.name, device.attributes, device.capacity, consumes_counters=consumed, taints=device.taints
-    )
+    return replace(device, consumes_counters=tuple(consumed))
 
 
 def _device(

@@ -13,6 +13,7 @@ from dradriver_gpu_mig.card import Gpu, GpuCards, GpuHardware, InUseError, Profi
 from dradriver_gpu_mig.files import BusyError
 from dradriver_gpu_mig.instances import (
     DeviceRecord,
+    Holder,
     PassedFunction,
     PassedGpu,
     RecordState,
@@ -62,8 +63,8 @@ class PassthroughBinder:
         """
         async with self._records.lock(device):
             stored = await asyncio.to_thread(self._records.get, device)
-            if stored is not None and stored.claim != claim and stored.state is not RecordState.DESTROYING:
-                raise dra.DraError(f"device {device} is in use by the claim with UID {stored.claim}")
+            if stored is not None and claim not in stored.claims and stored.state is not RecordState.DESTROYING:
+                raise dra.DraError(f"device {device} is in use by the claim with UID {stored.claims[0]}")
             if stored is not None and stored.state is RecordState.DESTROYING:
                 await self._converge(DesiredDriver.HOST, stored)
                 stored = None
@@ -87,7 +88,7 @@ class PassthroughBinder:
         """
         async with self._records.lock(record.device):
             stored = await asyncio.to_thread(self._records.get, record.device)
-            if stored is not None and stored.claim == record.claim:
+            if stored is not None and stored.holders == record.holders:
                 await self._converge(DesiredDriver.HOST, stored)
 
     async def recover(self) -> None:
@@ -119,7 +120,7 @@ class PassthroughBinder:
         await self._cards.call_gpu(gpu.uuid, lambda hardware: _check_unused(hardware, gpu.uuid))
         return DeviceRecord(
             device=device,
-            claim=claim,
+            holders=(Holder(claim=claim),),
             gpu=gpu.uuid,
             passed=PassedGpu(gpu=gpu, profiles=tuple(profiles), functions=functions),
         )
@@ -135,7 +136,7 @@ class PassthroughBinder:
     async def _roll_back(self, record: DeviceRecord) -> None:
         try:
             stored = await asyncio.to_thread(self._records.get, record.device)
-            if stored is not None and stored.claim == record.claim:
+            if stored is not None and stored.holders == record.holders:
                 await self._converge(DesiredDriver.HOST, stored)
         except dra.DraError as error:
             _log.warning(
@@ -153,7 +154,7 @@ class PassthroughBinder:
             step = next_step(desired, stored.state if stored else None, observed)
             if step is PassthroughStep.DONE:
                 return
-            _log.debug("%s for claim %s: %s", record.device, record.claim, step.value)
+            _log.debug("%s for claim %s: %s", record.device, ", ".join(record.claims), step.value)
             await self._execute(step, record, present)
 
     async def _execute(

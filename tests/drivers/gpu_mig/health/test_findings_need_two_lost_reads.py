@@ -16,7 +16,7 @@ from dradriver_gpu_mig import GpuDriver
 from dradriver_gpu_mig.card import GpuError, GpuHardware, Placement
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.card.simulator import GpuMemoryStore, SimulatedGpus
-from dradriver_gpu_mig.instances import DeviceRecord, ProfilePlacement, RecordState
+from dradriver_gpu_mig.instances import DeviceRecord, Holder, ProfilePlacement, RecordState
 from tests.drivers.gpu_mig.shim.controls import ShimControls
 
 DEVICE = "gpu-0000-07-00-0-mig-3g-20gb-4"
@@ -128,7 +128,9 @@ async def site(
     assert node is not None
     gpu = next(device for device in pool.devices if device.name == DEVICE).attribute("parentUUID")
     instance = ProfilePlacement(9, Placement(4, 4))
-    await node.reconciler.create(DeviceRecord(device=DEVICE, claim="claim-1", gpu=str(gpu), instance=instance))
+    await node.reconciler.create(
+        DeviceRecord(device=DEVICE, holders=(Holder(claim="claim-1"),), gpu=str(gpu), instance=instance)
+    )
     made = DriverSetup(driver, controls, pool)
     await made.discover()
     yield made
@@ -218,7 +220,12 @@ async def test_one_failed_call_removes_no_device_and_evicts_no_pod(
     assert node is not None
     instance, boot = ProfilePlacement(9, Placement(4, 4)), node.record_store.boot
     ready = DeviceRecord(
-        device=DEVICE, claim="claim-1", gpu=gpu.uuid, instance=instance, state=RecordState.READY, boot=boot
+        device=DEVICE,
+        holders=(Holder(claim="claim-1"),),
+        gpu=gpu.uuid,
+        instance=instance,
+        state=RecordState.READY,
+        boot=boot,
     )
     await asyncio.to_thread(node.record_store.put, ready)
     (before,) = await driver.discover()

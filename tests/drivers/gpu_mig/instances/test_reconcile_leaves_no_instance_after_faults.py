@@ -12,6 +12,7 @@ from dradriver_gpu_mig.card import GpuCards, GpuError, InUseError, Placement, Pr
 from dradriver_gpu_mig.card.simulator import SimulatedGpus
 from dradriver_gpu_mig.instances import (
     DeviceRecord,
+    Holder,
     InstanceReconciler,
     ProfilePlacement,
     RecordState,
@@ -92,8 +93,8 @@ def test_a_place_in_use_is_destroyed_before_it_is_made_anew(tmp_path: Path) -> N
             node.prepare(first)
         node.cards.set_processes(node.gpu, [])
         node.prepare(first)
-        assert [(record.state, record.claim) for record in node.records()] == [
-            (RecordState.READY, first.metadata.uid)
+        assert [(record.state, record.claims) for record in node.records()] == [
+            (RecordState.READY, [first.metadata.uid])
         ]
 
 
@@ -119,10 +120,13 @@ async def test_a_device_that_got_a_new_claim_meanwhile_is_not_destroyed_for_the_
         reconciler = InstanceReconciler(cards, RecordStore(tmp_path, "boot"))
         (gpu,) = hardware.gpus()
         new = DeviceRecord(
-            device=DEVICE, claim="new", gpu=gpu.uuid, instance=ProfilePlacement(9, Placement(4, 4))
+            device=DEVICE,
+            holders=(Holder(claim="new"),),
+            gpu=gpu.uuid,
+            instance=ProfilePlacement(9, Placement(4, 4)),
         )
         await reconciler.create(new)
-        await reconciler.destroy(replace(new, claim="old"), 0)
+        await reconciler.destroy(replace(new, holders=(Holder(claim="old"),)), "old", 0)
         assert len(list_mig_devices(hardware, gpu.uuid)) == 1
 
 
@@ -163,7 +167,7 @@ def test_a_device_that_another_process_works_on_is_left_to_it(tmp_path: Path) ->
         record_store = node.record_store
         half = DeviceRecord(
             device=DEVICE,
-            claim="another",
+            holders=(Holder(claim="another"),),
             gpu=node.gpu,
             instance=ProfilePlacement(9, Placement(4, 4)),
             boot=record_store.boot,
@@ -172,7 +176,7 @@ def test_a_device_that_another_process_works_on_is_left_to_it(tmp_path: Path) ->
         with (node.driver.data_dir / "devices" / f"{DEVICE}.lock").open("w") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             node.discover()
-            assert [record.claim for record in node.records()] == ["another"]
+            assert [record.claims for record in node.records()] == [["another"]]
         node.discover()
         assert node.records() == []
 
@@ -228,7 +232,11 @@ def test_a_device_that_is_recorded_for_another_claim_is_refused(tmp_path: Path) 
         record_store = node.record_store
         record_store.put(
             DeviceRecord(
-                device=WHOLE, claim="another", gpu=node.gpu, state=RecordState.READY, boot=record_store.boot
+                device=WHOLE,
+                holders=(Holder(claim="another"),),
+                gpu=node.gpu,
+                state=RecordState.READY,
+                boot=record_store.boot,
             )
         )
         with pytest.raises(DraError, match="in use by the claim with UID another"):

@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr, replace
 from dradriver import DraError
 from dradriver_gpu_mig import GpuConfig, VfioDeviceConfig
 from dradriver_gpu_mig.configs import IommuConfig
-from dradriver_gpu_mig.instances import DeviceRecord, RecordState
+from dradriver_gpu_mig.instances import DeviceRecord, Holder, RecordState
 from tests.drivers.gpu_mig.passthrough.machine import AUDIO, DEVICE, GPU, MACHINE, PassthroughHarness
 
 ON_HOST = ("nvidia", "snd_hda_intel")
@@ -170,7 +170,9 @@ def test_a_gpu_of_another_claim_is_refused(tmp_path: Path) -> None:
     with PassthroughHarness(tmp_path, settings="mode: whole") as node:
         node.pool  # noqa: B018 - opens the node
         node.record_store.put(
-            DeviceRecord(device=DEVICE, claim="another", gpu=node.gpu, boot=node.record_store.boot)
+            DeviceRecord(
+                device=DEVICE, holders=(Holder(claim="another"),), gpu=node.gpu, boot=node.record_store.boot
+            )
         )
         with pytest.raises(DraError, match=f"other claims have {DEVICE}"):
             node.prepare(node.allocate_device(MACHINE))
@@ -249,7 +251,7 @@ def test_a_gpu_whose_return_was_interrupted_is_returned_before_the_next_claim_ge
         claim = node.allocate_device(MACHINE)
         node.prepare(claim)
         assert node.drivers() == PASSED
-        assert [each.claim for each in node.records()] == [claim.metadata.uid]
+        assert [each.claims for each in node.records()] == [[claim.metadata.uid]]
 
 
 def test_after_a_reboot_the_gpu_is_free(tmp_path: Path) -> None:
