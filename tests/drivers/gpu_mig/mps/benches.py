@@ -29,7 +29,7 @@ OTHER_GPU = "GPU-5a7c1d9e-0000-4000-8000-000000000002"
 
 PROGRAM = "nvidia-cuda-mps-control"
 CONTROL_PROGRAM = Path(__file__).with_name("control_program.py")
-ROOT_FOLDERS = ("usr", "lib", "lib64", "bin")
+ROOT_FOLDERS = ("usr", "lib", "lib64", "bin", "proc")
 MAKE_NODE = """
 set -eu
 root=$1

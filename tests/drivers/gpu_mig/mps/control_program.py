@@ -25,7 +25,7 @@ class ControlState:
         self.devices = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
         self.values: dict[str, Any] = {
             "pid": os.getpid(),
-            "environment": dict(os.environ),
+            "environment": read_environment(),
             "arguments": sys.argv[1:],
             "devices": self.devices,
             "percentage": None,
@@ -52,6 +52,12 @@ class ControlState:
                 return f"error: {request}"
         self.write()
         return ""
+
+
+def read_environment() -> dict[str, str]:
+    """Return the environment as it was passed. Python adds a variable of its own to it."""
+    content = Path("/proc/self/environ").read_text()
+    return dict(line.split("=", 1) for line in content.split("\0") if line)
 
 
 def serve() -> None:

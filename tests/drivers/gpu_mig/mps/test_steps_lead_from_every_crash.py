@@ -8,6 +8,7 @@ from dradriver_gpu_mig.mps.daemon import DaemonState
 from dradriver_gpu_mig.mps.steps import RECORD_STEPS, STEPS, DaemonStep, DesiredDaemon, ObservedDaemon
 
 NOTHING, MOUNTED, RUNNING, ANSWERING = ObservedDaemon
+SITUATIONS = [*product([None, *DaemonState], ObservedDaemon)]
 MAX_STEPS = 8
 
 Situation = tuple[DaemonState | None, ObservedDaemon]
@@ -53,14 +54,14 @@ def test_the_table_has_a_step_for_every_state() -> None:
     assert set(STEPS) == set(product(DesiredDaemon, [None, *DaemonState], ObservedDaemon))
 
 
-@pytest.mark.parametrize("start", product([None, *DaemonState], ObservedDaemon))
+@pytest.mark.parametrize("start", SITUATIONS)
 def test_every_state_leads_to_an_answering_daemon(start: Situation) -> None:
     for path in paths(DesiredDaemon.PRESENT, start):
         assert path[-1] == (DaemonState.READY, ANSWERING)
         assert len(path) <= MAX_STEPS
 
 
-@pytest.mark.parametrize("start", product([None, *DaemonState], ObservedDaemon))
+@pytest.mark.parametrize("start", SITUATIONS)
 def test_every_state_leads_to_nothing(start: Situation) -> None:
     for path in paths(DesiredDaemon.ABSENT, start):
         assert path[-1] == (None, NOTHING)
