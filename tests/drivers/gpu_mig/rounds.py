@@ -6,13 +6,15 @@ which has everything imported and no thread. It dies at a random step: a call of
 it took effect, a write of a record, or a step of the SDK. The next life gets the calls again that were begun,
 as a kubelet repeats them; then the cards, the drivers of PCI functions, the records, the SDK's state and the
 folder of CDI specs must agree. The first card is divided; the second one is passed to a virtual machine, by a
-fake kernel whose files outlive processes, too.
+fake kernel whose files outlive processes, too. Claims of two slots share a device. Some claims have an MPS
+control daemon, of a simulated host whose files outlive processes.
 """
 
 import os
 import random
 import signal
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,27 +24,36 @@ from typing import Final, cast
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.testing import Harness, builders
 from dradriver.testing.process import NodeProcess
-from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig import GpuDriver, MigDeviceConfig
 from dradriver_gpu_mig.card import GpuHardware
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.card.simulator import GpuFileStore, SimulatedGpus
 from dradriver_gpu_mig.card.simulator.views import make_uuid
+from dradriver_gpu_mig.configs import MigSharing, MpsConfig
 from dradriver_gpu_mig.instances import RecordStore
+from dradriver_gpu_mig.mps import MpsDaemonStore, SimulatedMpsHost
 from tests.drivers.gpu_mig.passthrough.kernel import FakeKernel
 from tests.drivers.gpu_mig.shim.controls import ShimControls
 from tests.drivers.processes import run_forked
 
 GPU: Final = "gpu-0000-07-00-0-mig-"
-# Each slot has memory slices of its own, so that claims of different slots never overlap.
+SHARED: Final = ("2g-10gb-2",)
+"""The device that claims of two slots share."""
+# All other slots have memory slices of their own, so that claims of different slots never overlap.
 SLOTS: Final = (
     ("3g-20gb-4", "2g-10gb-4", "1g-10gb-6", "1g-5gb-5"),
     ("1g-5gb-0", "1g-5gb-1", "1g-10gb-0", "2g-10gb-0"),
-    ("2g-10gb-2", "1g-5gb-3", "1g-10gb-2", "1g-5gb-me-2"),
+    SHARED,
+    SHARED,
     ("gpu-0000-0f-00-0-vfio",),
 )
 CARDS: Final = ("a100-40", "t4")
 PASSED: Final = "0000:0f:00.0"
 FUNCTIONS: Final = {PASSED: "nvidia", "0000:0f:00.1": "snd_hda_intel"}
+MPS: Final = MigDeviceConfig(
+    sharing=MigSharing(strategy="MPS", mps_config=MpsConfig(default_active_thread_percentage=30))
+)
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 CHANGES: Final = (
     "create_gpu_instance",
     "create_compute_instance",
@@ -96,11 +107,21 @@ class ProcessKiller:
 
 def make_claim(rng: random.Random, slot: int, number: int) -> ResourceClaim:
     name = rng.choice(SLOTS[slot])
-    device = name if name.endswith("-vfio") else GPU + name
-    claim = builders.claim(builders.device_request(GpuDriver.name), name=f"claim-{number}")
-    request = claim.spec.devices.requests[0].name
-    result = DeviceResult(request=request, driver=GpuDriver.name, pool=builders.NODE, device=device)
+    is_mig = not name.endswith("-vfio")
+    configs = [builders.opaque(GpuDriver.name, MPS)] if is_mig and rng.random() < 0.6 else []
+    claim = builders.claim(builders.device_request(GpuDriver.name), name=f"claim-{number}", configs=configs)
+    result = DeviceResult(
+        request=claim.spec.devices.requests[0].name,
+        driver=GpuDriver.name,
+        pool=builders.NODE,
+        device=GPU + name if is_mig else name,
+        share_id=str(uuid.UUID(int=rng.getrandbits(128))) if is_mig else None,
+    )
     return builders.allocated(claim, result, node_name=builders.NODE)
+
+
+def has_mps(claim: ResourceClaim) -> bool:
+    return bool(claim.spec.devices.config)
 
 
 class KillableHardware:
@@ -160,12 +181,21 @@ class RoundsNode:
             self.kernel().tree.add(address, 17, driver)
         (self.folder / "host/proc").mkdir()
 
+    def mps_host(self, death: ProcessKiller | None = None) -> SimulatedMpsHost:
+        step = None if death is None else partial(death.step, changes=True)
+        return SimulatedMpsHost(self.mps_folder, step)
+
+    @property
+    def mps_folder(self) -> Path:
+        return self.folder / "plugins" / GpuDriver.name / "driver" / "mps"
+
     def harness(self, death: ProcessKiller | None = None) -> Harness:
         def make() -> GpuDriver:
             cards = self.cards() if death is None else cast(GpuHardware, KillableHardware(self.cards(), death))
             host = f"{{sysfs: {self.folder}/host/sys, proc: {self.folder}/host/proc, dev: {self.folder}}}"
-            settings = f"{{mode: dynamic, destroySeconds: 1, passthrough: true, host: {host}}}"
-            return GpuDriver(settings, cards, self.kernel(death))
+            sharing = "mps: {}, consumableShares: unlimited"
+            settings = f"{{mode: dynamic, destroySeconds: 1, passthrough: true, {sharing}, host: {host}}}"
+            return GpuDriver(settings, cards, self.kernel(death), self.mps_host(death))
 
         return Harness(make, self.folder)
 
@@ -200,8 +230,14 @@ def verify_next_process(world: RoundsNode, repeated: Sequence[Call], wanted: Seq
             assert drivers == FUNCTIONS
             assert {tree.override(address) for address in FUNCTIONS} == {"(null)"}
             assert len(cards.gpus()) == len(CARDS)
-        recorded = sorted(path.stem.removeprefix(GPU) for path in node.driver.data_dir.glob("devices/*.json"))
-        devices = sorted(claim.results[0].device.removeprefix(GPU) for claim in wanted)
+        records = RecordStore(node.driver.data_dir / "devices", BOOT_ID.read_text().strip()).all()
+        recorded = sorted(record.device.removeprefix(GPU) for record in records)
+        devices = sorted({claim.results[0].device.removeprefix(GPU) for claim in wanted})
+        holders = {claim for record in records for claim in record.claims}
+        assert node.driver.data_dir / "mps" == world.mps_folder
+        daemons = {
+            uid: world.mps_host().read(uid).answering for uid in MpsDaemonStore(world.mps_folder).claims()
+        }
         uids = {claim.metadata.uid: "prepared" for claim in wanted}
         specs = node.spec_files()
         in_cdi = len(specs) == len(uids) and all(any(uid in spec for spec in specs) for uid in uids)
@@ -210,6 +246,8 @@ def verify_next_process(world: RoundsNode, repeated: Sequence[Call], wanted: Seq
         assert on_card == recorded == devices, views
         assert node.prepared() == uids, views
         assert in_cdi, views
+        assert holders == uids.keys(), views
+        assert daemons == {claim.metadata.uid: True for claim in wanted if has_mps(claim)}, (daemons, views)
 
 
 def main(world: RoundsNode, seed: int, rounds: int) -> None:
