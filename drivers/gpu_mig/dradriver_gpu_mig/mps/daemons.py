@@ -105,6 +105,8 @@ class MpsDaemons:
         if stored.state is DaemonState.STARTING and not stored.was_ready:
             return False
         observed = await asyncio.to_thread(self._host.observe, claim)
+        if observed is ObservedDaemon.RUNNING:  # a node under load gets a second chance
+            observed = await asyncio.to_thread(self._host.observe, claim)
         if stored.state is DaemonState.READY and observed is ObservedDaemon.ANSWERING:
             return False
         _log.warning(

@@ -45,6 +45,9 @@ _COMMAND_SECONDS: Final = 10.0
 
 _POLL_SECONDS: Final = 0.05
 
+# If the node runs short of memory, the kernel kills processes with a high `oom_score_adj` first.
+# for its processes. The daemon gets the value of the node's processes instead.
+#
 # The containers of the claim can write into its pipe folder. Without links, nothing in it can lead the daemon,
 # which is root, to a file of the node. `nosymfollow` needs Linux 5.10 and util-linux 2.37.
 _START_SCRIPT: Final = """
@@ -52,6 +55,7 @@ set -eu
 cgroup=$1 folder=$2 root=$3 target=$4
 shift 4
 echo $$ > "$cgroup/cgroup.procs"
+echo 0 > /proc/self/oom_score_adj
 restrict() {
     mount -o remount,bind,nosuid,nodev,noexec,nosymfollow "$1" 2>/dev/null ||
         mount -o remount,bind,nosuid,nodev,noexec "$1"
@@ -90,7 +94,7 @@ class NodeMpsHost:
         cgroup_root: Path = Path("/sys/fs/cgroup"),
         start_seconds: float = 30.0,
         quit_seconds: float = 10.0,
-        answer_seconds: float = 5.0,
+        answer_seconds: float = 10.0,
     ) -> None:
         self._folders = MpsFolders(folder)
         self._driver_root = driver_root_on_host
@@ -136,7 +140,7 @@ class NodeMpsHost:
         Raises:
             DraError: the node rejects the change.
         """
-        self._run_on_node(claim, "umount", "--lazy", str(self._folders.shm(claim)))
+        self._run_on_node(claim, "umount", "-l", str(self._folders.shm(claim)))
 
     def start(self, daemon: MpsDaemon) -> None:
         """Start a daemon, and return when it answers. Sockets of an earlier daemon are removed first.
@@ -361,12 +365,17 @@ class NodeMpsHost:
         Raises:
             DraError: the daemon has no process, does not answer, or rejects the request.
         """
-        processes = self._list_processes(claim)
-        if not processes:
-            raise dra.DraError(f"{_name(claim)}: {request}: it has no process")
-        command = ["nsenter", "--target", str(processes[0]), "--mount", "--root", "--wd=/", "--", _PROGRAM]
         limit = self._answer_seconds if seconds is None else seconds
-        _run(claim, request, command, seconds=limit, text=f"{request}\n", environment=_ENVIRONMENT)
+        for pid in self._list_processes(claim):
+            command = ["nsenter", "--target", str(pid), "--mount", "--root", "--wd=/", "--", _PROGRAM]
+            try:
+                _run(claim, request, command, seconds=limit, text=f"{request}\n", environment=_ENVIRONMENT)
+            except dra.DraError:
+                if pid in self._list_processes(claim):
+                    raise
+                continue  # this process has just ended: another one has the same view of the node
+            return
+        raise dra.DraError(f"{_name(claim)}: {request}: it has no process")
 
     def _make_start_error(self, claim: str, reason: str) -> dra.DraError:
         prefix = _name(claim)

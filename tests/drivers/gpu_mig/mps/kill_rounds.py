@@ -106,7 +106,7 @@ ROUNDS: list[tuple[Action, Action]] = [
 
 def main(folder: Path) -> None:
     logging.disable()
-    os.fsync = lambda _: None  # the files of a killed process need no sync
+    os.fsync = lambda fd: None  # the files of a killed process need no sync
     killed = 0
     for before, action in ROUNDS:
         for moment in count(1):
@@ -121,7 +121,7 @@ def main(folder: Path) -> None:
                 try:
                     asyncio.run(converges(bench, *between))
                 except BaseException:
-                    names = [each.__name__ for each in (before, action, *between)]  # type: ignore[attr-defined]
+                    names = [each.__name__ for each in (before, action, *between)]
                     print(f"after {' '.join(names)}, moment {moment}", file=sys.stderr)
                     raise
             if not died:

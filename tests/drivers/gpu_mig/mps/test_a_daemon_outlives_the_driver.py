@@ -14,7 +14,7 @@ from tests.drivers.gpu_mig.mps.benches import GPU, NodeBench, make_daemon, open_
 from tests.e2e.bed import cgroups
 
 CLAIM = "2f0e4f6c-6c1e-4c43-8a3e-0d8c33b8a001"
-JOIN = 'echo $$ > "$1/cgroup.procs"; shift; exec "$@"'
+JOIN = 'echo $$ > "$1/cgroup.procs"; echo 500 > /proc/self/oom_score_adj; shift; exec "$@"'
 
 
 def read_namespace(pid: int, name: str) -> Path:
@@ -46,6 +46,7 @@ async def test_a_daemon_answers_after_the_driver_was_killed(node: NodeBench) -> 
     assert node.host().observe(CLAIM) is ObservedDaemon.ANSWERING
     pid = node.identity(CLAIM)
     assert pid in node.processes(CLAIM)
+    assert Path("/proc", str(pid), "oom_score_adj").read_text() == "0\n"
 
     daemons = open_daemons(node)
     assert await daemons.recover() == []

@@ -1,13 +1,16 @@
 """A record outlives versions: a later version's is left alone, a damaged one is moved aside."""
 
 import asyncio
+import fcntl
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dradriver import DraError
+from dradriver_gpu_mig.files import BusyError
 from dradriver_gpu_mig.mps import DaemonState, MpsDaemon, MpsDaemonStore, SimulatedMpsHost
 from dradriver_gpu_mig.mps.steps import ObservedDaemon
 from tests.drivers.gpu_mig.mps.benches import SimulatedBench, make_daemon, open_daemons
@@ -63,6 +66,25 @@ async def test_a_damaged_record_is_moved_aside(tmp_path: Path, caplog: pytest.Lo
 async def test_a_uid_that_is_no_file_name_is_rejected(tmp_path: Path, claim: str) -> None:
     with pytest.raises(DraError, match="is not the UID of a claim"):
         await open_daemons(SimulatedBench(tmp_path)).stop(claim)
+
+
+async def test_a_lock_whose_file_is_removed_while_it_is_taken_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, flock, removed = MpsDaemonStore(tmp_path), fcntl.flock, []
+
+    def remove_and_lock(file: Any, operation: int) -> None:
+        if not removed:
+            store.remove_lock(CLAIM)  # as the previous holder does between the opening and the lock
+            removed.append(CLAIM)
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_and_lock)
+    async with store.lock(CLAIM):
+        with pytest.raises(BusyError):
+            async with store.lock(CLAIM, wait=False):
+                pass
+    assert removed
 
 
 async def test_calls_that_wait_for_a_lock_get_it_one_after_the_other(tmp_path: Path) -> None:

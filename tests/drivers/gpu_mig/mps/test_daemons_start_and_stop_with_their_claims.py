@@ -173,6 +173,16 @@ async def test_a_node_without_cgroups_of_version_2_is_an_error(node: NodeBench, 
         host.start(make_daemon(CLAIM))
 
 
+async def test_the_driver_can_be_installed_in_the_root_of_the_node(node: NodeBench) -> None:
+    node.run("mount", "-t", "tmpfs", "run", "/run")
+    node.run("mount", "--bind", str(node.root / "sbin"), "/usr/local/sbin")
+    node.root = Path("/")
+    await open_daemons(node).start(make_daemon(CLAIM))
+    assert node.limits(CLAIM) == (50, {GPU: 1024})
+    await open_daemons(node).stop(CLAIM)
+    assert node.remains(CLAIM) == []
+
+
 async def test_shared_memory_is_below_the_claims_folder_also_through_a_link(
     node: NodeBench, tmp_path: Path
 ) -> None:
