@@ -9,6 +9,7 @@ from dradriver.testing import DriverContract, Harness
 from dradriver_gpu_mig import GpuConfig, GpuDriver
 from dradriver_gpu_mig.card import Placement, Virtualization
 from dradriver_gpu_mig.card.simulator import GpuMemoryStore, SimulatedGpus
+from dradriver_gpu_mig.configs import GpuSharing
 from dradriver_gpu_mig.passthrough import PciBus
 from tests.drivers.gpu_mig.passthrough.kernel import FakeKernel
 from tests.drivers.gpu_mig.passthrough.machine import AUDIO, GPU, MACHINE
@@ -63,6 +64,28 @@ class TestStatic(OnCards):
     settings = "mode: static"
     models = ("a30",)
     instances = ((14, Placement(0, 1)), (5, Placement(2, 2)))
+
+
+class TestShared(OnCards):
+    """GPUs that several claims have at the same time."""
+
+    settings = "{mode: whole, consumableShares: 2}"
+    models = ("t4", "t4")
+
+
+class TestSharedMig(OnCards):
+    """MIG devices that several claims have at the same time, by memory."""
+
+    settings = "{mode: dynamic, consumableShares: memory}"
+    models = ("a30",)
+
+
+class TestMps(OnCards):
+    """GPUs with an MPS control daemon for each claim."""
+
+    settings = "{mode: whole, mps: {}}"
+    models = ("t4", "t4")
+    configs = (GpuConfig(sharing=GpuSharing(strategy="MPS")),)
 
 
 class TestSwitching(OnCards):

@@ -11,6 +11,7 @@ that claim only.
 - `daemon_store`: the records on disk.
 - `host`: `MpsHost`, the interface to the processes of the node, and the folders of a claim.
 - `node_processes`: `NodeMpsHost`, the real processes.
+- `enter`: runs a program in the namespaces of the node.
 - `simulator`: `SimulatedMpsHost`, which starts no process.
 - `edits`: the container edits.
 """

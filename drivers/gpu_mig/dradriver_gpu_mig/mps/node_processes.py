@@ -5,7 +5,7 @@ so it outlives the driver's pod. In the private mount namespace, the claim's sha
 claim's folder is /run/dradriver-mps. The daemon's root is the folder below which NVIDIA's driver is installed.
 
 Source:
-    NVIDIA, Multi-Process Service, "Appendix: Tools and Interface Reference"; nsenter(1), unshare(1);
+    NVIDIA, Multi-Process Service, "Appendix: Tools and Interface Reference"; unshare(1);
     cgroups(7).
 """
 
@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from dradriver_gpu_mig.mps.steps import ObservedDaemon
 
 __all__ = ["NodeMpsHost"]
 
+_ENTER: Final = Path(__file__).with_name("enter.py")
 _PROGRAM: Final = "nvidia-cuda-mps-control"
 _CGROUP: Final = "dradriver-mps"
 _FOLDER_OF_DAEMON: Final = "/run/dradriver-mps"
@@ -312,10 +314,12 @@ class NodeMpsHost:
 
     # --- processes --------------------------------------------------------------------------------
 
+    def _enter(self, pid: int, namespaces: str) -> list[str]:
+        """Return the command that runs another one in namespaces of a process, and with its root."""
+        return [sys.executable, "-I", str(_ENTER), str(self._proc / str(pid)), namespaces]
+
     def _enter_node(self) -> list[str]:
-        """Return the command that runs another one in the namespaces of the node."""
-        namespaces = ("--mount", "--cgroup", "--ipc", "--net", "--uts")
-        return ["nsenter", "--target", str(self._target), *namespaces, "--"]
+        return self._enter(self._target, "cgroup,ipc,net,uts,mnt")
 
     def _run_on_node(self, claim: str, *command: str) -> None:
         _run(claim, command[0], [*self._enter_node(), *command], seconds=_COMMAND_SECONDS)
@@ -367,7 +371,7 @@ class NodeMpsHost:
         """
         limit = self._answer_seconds if seconds is None else seconds
         for pid in self._list_processes(claim):
-            command = ["nsenter", "--target", str(pid), "--mount", "--root", "--wd=/", "--", _PROGRAM]
+            command = [*self._enter(pid, "mnt"), _PROGRAM]
             try:
                 _run(claim, request, command, seconds=limit, text=f"{request}\n", environment=_ENVIRONMENT)
             except dra.DraError:

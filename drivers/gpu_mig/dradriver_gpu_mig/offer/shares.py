@@ -40,8 +40,11 @@ def offer_shares(device: dra.Device, shares: str | int) -> dra.Device:
 def _not_consumed(capacity: dra.Capacity) -> dra.Capacity:
     """Return a capacity of which a claim takes nothing, unless it requests some.
 
-    Kubernetes gives all of a capacity without a policy to the first claim, so there would be no second one.
+    Kubernetes gives all of a capacity without a policy to the first claim, so there would be no second one. A
+    capacity of nothing cannot have a policy with steps.
     """
+    if not int(capacity.value):
+        return capacity
     return dra.Capacity(capacity.value, _range(0, 0, capacity.value, 1))
 
 
