@@ -71,7 +71,8 @@ async def test_a_uid_that_is_no_file_name_is_rejected(tmp_path: Path, claim: str
 async def test_a_lock_whose_file_is_removed_while_it_is_taken_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, flock, removed = MpsDaemonStore(tmp_path), fcntl.flock, []
+    store, flock = MpsDaemonStore(tmp_path), fcntl.flock
+    removed: list[str] = []
 
     def remove_and_lock(file: Any, operation: int) -> None:
         if not removed:
