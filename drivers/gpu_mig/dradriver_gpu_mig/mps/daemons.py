@@ -39,7 +39,8 @@ class MpsDaemons:
         """Start a claim's daemon, unless it answers already. Repeating the call is a no-op.
 
         A daemon with other settings is stopped first. If the daemon cannot be started, nothing of it is left
-        when the error is raised. If the process dies, the next call continues from the record.
+        when the error is raised, unless it was ready before: the claim's containers may have its folders, and
+        `recover` tries again. If the process dies, the next call continues from the record.
 
         Args:
             desired: the settings of the daemon. Its progress is ignored.
@@ -52,10 +53,12 @@ class MpsDaemons:
             stored = await asyncio.to_thread(self._store.get, desired.claim)
             if stored is not None and not stored.has_settings_of(desired):
                 await self._converge(DesiredDaemon.ABSENT, stored)
+                stored = None
             try:
                 await self._converge(DesiredDaemon.PRESENT, desired)
             except dra.DraError:
-                await self._roll_back(desired)
+                if stored is None or not stored.was_ready:
+                    await self._roll_back(desired)
                 raise
 
     async def stop(self, claim: str) -> None:

@@ -67,6 +67,21 @@ async def test_recover_restarts_a_daemon_with_the_same_limits(
     assert await open_daemons(bench).recover() == []
 
 
+async def test_a_daemon_that_was_ready_keeps_its_folders_while_it_cannot_be_started_again(
+    bench: MpsBench,
+) -> None:
+    """The containers of the claim may still have them mounted."""
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    bench.end(CLAIM)
+    bench.break_program()
+    with pytest.raises(DraError):
+        await open_daemons(bench).start(make_daemon(CLAIM))
+    assert (bench.folder / CLAIM / "pipe").is_dir()
+    bench.repair_program()
+    assert await open_daemons(bench).recover() == [CLAIM]
+    assert bench.limits(CLAIM) == (50, {GPU: 1024})
+
+
 async def test_stop_ends_a_daemon_that_hangs(bench: MpsBench) -> None:
     daemons = open_daemons(bench)
     await daemons.start(make_daemon(CLAIM))
