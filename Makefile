@@ -66,6 +66,7 @@ guest: $(VENV)/.developer ## test FPGAs and CXL memory with Linux kernels in QEM
 
 faults: $(VENV)/.developer ## kill drivers KILLS=200 times at random moments, and the control plane a third as often (SEED=n)
 	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults tests/drivers/gpu_mig/instances/test_reconcile_survives_kill_at_any_moment.py \
+		tests/drivers/gpu_mig/mps/test_daemons_survive_kill_at_any_moment.py \
 		tests/drivers/fabric_cxl/memory/simulator/test_memory_survives_kill_at_any_moment.py \
 		tests/drivers/fabric_cxl/node/test_memory_survives_kill_at_any_moment.py \
 		tests/drivers/fabric_cxl/emulator/test_state_of_the_emulator_survives_a_kill.py \
