@@ -11,6 +11,8 @@ that claim only.
 - `daemon_store`: the records on disk.
 - `host`: `MpsHost`, the interface to the processes of the node, and the folders of a claim.
 - `node_processes`: `NodeMpsHost`, the real processes.
+- `node_view`: the node's files, mounts and programs, as the driver's pod reaches them.
+- `cgroups`: which processes belong to a daemon.
 - `enter`: runs a program in the namespaces of the node.
 - `simulator`: `SimulatedMpsHost`, which starts no process.
 - `edits`: the container edits.

@@ -9,41 +9,33 @@ Source:
     cgroups(7).
 """
 
-import errno
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import dradriver as dra
 from dradriver_gpu_mig.files import name_path
 from dradriver_gpu_mig.host.paths import PROGRAM_FOLDERS, resolve
+from dradriver_gpu_mig.mps.cgroups import DaemonCgroups
 from dradriver_gpu_mig.mps.daemon import MpsDaemon
 from dradriver_gpu_mig.mps.host import MpsFolders, read_log
+from dradriver_gpu_mig.mps.node_view import SEARCH, NodeView, name_daemon, run_program
 from dradriver_gpu_mig.mps.steps import ObservedDaemon
 
 __all__ = ["NodeMpsHost"]
 
-_ENTER: Final = Path(__file__).with_name("enter.py")
 _PROGRAM: Final = "nvidia-cuda-mps-control"
-_CGROUP: Final = "dradriver-mps"
 _FOLDER_OF_DAEMON: Final = "/run/dradriver-mps"
-_SEARCH: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 _ENVIRONMENT: Final = {
-    **_SEARCH,
+    **SEARCH,
     "CUDA_MPS_PIPE_DIRECTORY": f"{_FOLDER_OF_DAEMON}/pipe",
     "CUDA_MPS_LOG_DIRECTORY": f"{_FOLDER_OF_DAEMON}/log",
 }
 _SHM_OPTIONS: Final = "size=64m,mode=1777,nosuid,nodev,noexec"
-
-_COMMAND_SECONDS: Final = 10.0
-"""Seconds for a command that only reads, mounts or removes."""
 
 _POLL_SECONDS: Final = 0.05
 
@@ -100,9 +92,8 @@ class NodeMpsHost:
     ) -> None:
         self._folders = MpsFolders(folder)
         self._driver_root = driver_root_on_host
-        self._proc = proc
-        self._target = target
-        self._cgroup_root = cgroup_root
+        self._node = NodeView(proc, target)
+        self._cgroups = DaemonCgroups(self._node, cgroup_root)
         self._start_seconds = start_seconds
         self._quit_seconds = quit_seconds
         self._answer_seconds = answer_seconds
@@ -116,7 +107,7 @@ class NodeMpsHost:
         Raises:
             DraError: the node's procfs cannot be read.
         """
-        if self._list_processes(claim):
+        if self._cgroups.list_processes(claim):
             return ObservedDaemon.ANSWERING if self._is_answering(claim) else ObservedDaemon.RUNNING
         return ObservedDaemon.MOUNTED if self._is_mounted(claim) else ObservedDaemon.NOTHING
 
@@ -131,7 +122,7 @@ class NodeMpsHost:
         """
         self._folders.make(claim)
         shm = str(self._folders.shm(claim))
-        self._run_on_node(claim, "mount", "-t", "tmpfs", "-o", _SHM_OPTIONS, "shm", shm)
+        self._node.run(claim, "mount", "-t", "tmpfs", "-o", _SHM_OPTIONS, "shm", shm)
 
     def unmount(self, claim: str) -> None:
         """Unmount the claim's tmpfs. Containers that still run keep it.
@@ -142,7 +133,7 @@ class NodeMpsHost:
         Raises:
             DraError: the node rejects the change.
         """
-        self._run_on_node(claim, "umount", "-l", str(self._folders.shm(claim)))
+        self._node.run(claim, "umount", "-l", str(self._folders.shm(claim)))
 
     def start(self, daemon: MpsDaemon) -> None:
         """Start a daemon, and return when it answers. Sockets of an earlier daemon are removed first.
@@ -157,11 +148,11 @@ class NodeMpsHost:
         claim = daemon.claim
         deadline = time.monotonic() + self._start_seconds
         self._check_program(claim)
-        self._make_cgroup(claim)
+        self._cgroups.make(claim)
         self._clear_pipe(claim)
         self._launch(daemon)
         while not self._is_answering(claim):
-            if not self._list_processes(claim):
+            if not self._cgroups.list_processes(claim):
                 raise self._make_start_error(claim, "it ended right after its start")
             if time.monotonic() > deadline:
                 raise self._make_start_error(claim, f"it does not answer after {self._start_seconds:g} s")
@@ -193,7 +184,7 @@ class NodeMpsHost:
         deadline = time.monotonic() + self._quit_seconds
         with suppress(dra.DraError):  # a daemon that does not answer is killed
             self._send(claim, "quit", self._quit_seconds)
-        while self._list_processes(claim) and time.monotonic() < deadline:
+        while self._cgroups.list_processes(claim) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         self.kill(claim)
 
@@ -207,14 +198,14 @@ class NodeMpsHost:
             DraError: a process does not end, or is not in the PID namespace of this process.
         """
         deadline = time.monotonic() + self._quit_seconds
-        while processes := self._list_processes(claim):
+        while processes := self._cgroups.list_processes(claim):
             if 0 in processes:
                 raise dra.DraError(
-                    f"{_name(claim)}: the driver's pod does not have the node's processes (hostPID)"
+                    f"{name_daemon(claim)}: the driver's pod does not have the node's processes (hostPID)"
                 )
             if time.monotonic() > deadline:
                 pids = ", ".join(map(str, processes))
-                raise dra.DraError(f"{_name(claim)}: processes {pids} do not end after SIGKILL")
+                raise dra.DraError(f"{name_daemon(claim)}: processes {pids} do not end after SIGKILL")
             for pid in processes:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -234,74 +225,25 @@ class NodeMpsHost:
         """
         folders = (self._folders.pipe(claim), self._folders.log(claim), self._folders.shm(claim))
         if any(path.exists() for path in folders):
-            self._run_on_node(claim, "rm", "-rf", "--", *map(str, folders))
-        self._remove_cgroup(claim)
+            self._node.run(claim, "rm", "-rf", "--", *map(str, folders))
+        self._cgroups.remove(claim)
 
     # --- the node ---------------------------------------------------------------------------------
 
-    def _see(self, path: Path) -> Path:
-        """Return a file of the node, as this process sees it."""
-        root = self._proc / str(self._target) / "root"
-        return resolve(root, root / path.relative_to("/"))
-
-    def _cgroup(self, claim: str) -> Path:
-        return self._cgroup_root / _CGROUP / self._folders.claim(claim).name
-
-    def _list_processes(self, claim: str) -> list[int]:
-        path = self._see(self._cgroup(claim)) / "cgroup.procs"
-        try:
-            return [int(pid) for pid in path.read_text().split()]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            if error.errno == errno.ENODEV:  # the cgroup was removed while it was read
-                return []
-            raise dra.DraError(f"{_name(claim)}: {path} cannot be read: {error}") from error
-
     def _is_mounted(self, claim: str) -> bool:
-        path = self._proc / str(self._target) / "mountinfo"
-        root = self._proc / str(self._target) / "root"
-        shm = Path("/", self._see(self._folders.shm(claim)).relative_to(root))
         try:
-            lines = path.read_bytes().splitlines()
+            return self._node.is_mount_point(self._folders.shm(claim))
         except OSError as error:
-            raise dra.DraError(f"{_name(claim)}: {path} cannot be read: {error}") from error
-        return any(_decode_mount_point(line) == str(shm) for line in lines)
+            raise dra.DraError(
+                f"{name_daemon(claim)}: the mounts of the node cannot be read: {error}"
+            ) from error
 
     def _check_program(self, claim: str) -> None:
-        root = self._see(self._driver_root)
+        root = self._node.see(self._driver_root)
         if not any(resolve(root, root / folder / _PROGRAM).is_file() for folder in PROGRAM_FOLDERS):
             raise dra.DraError(
-                f"{_name(claim)}: {_PROGRAM} does not exist below {self._driver_root} of this node"
+                f"{name_daemon(claim)}: {_PROGRAM} does not exist below {self._driver_root} of this node"
             )
-
-    def _make_cgroup(self, claim: str) -> None:
-        if not (self._see(self._cgroup_root) / "cgroup.controllers").exists():
-            raise dra.DraError(
-                f"{_name(claim)}: {self._cgroup_root} of this node has no cgroups of version 2, and the daemon "
-                "needs a cgroup of its own"
-            )
-        path = self._see(self._cgroup(claim))
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise dra.DraError(f"{_name(claim)}: {path} cannot be created: {error}") from error
-
-    def _remove_cgroup(self, claim: str) -> None:
-        path = self._see(self._cgroup(claim))
-        # A process that has just ended keeps its cgroup for a moment.
-        deadline = time.monotonic() + self._quit_seconds
-        while True:
-            try:
-                path.rmdir()
-            except FileNotFoundError:
-                return
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise dra.DraError(f"{_name(claim)}: {path} cannot be removed: {error}") from error
-                time.sleep(_POLL_SECONDS)
-            else:
-                return
 
     def _clear_pipe(self, claim: str) -> None:
         """Remove what an earlier daemon left. The folder stays, because containers may have mounted it."""
@@ -314,22 +256,12 @@ class NodeMpsHost:
 
     # --- processes --------------------------------------------------------------------------------
 
-    def _enter(self, pid: int, namespaces: str) -> list[str]:
-        """Return the command that runs another one in namespaces of a process, and with its root."""
-        return [sys.executable, "-I", str(_ENTER), str(self._proc / str(pid)), namespaces]
-
-    def _enter_node(self) -> list[str]:
-        return self._enter(self._target, "cgroup,ipc,net,uts,mnt")
-
-    def _run_on_node(self, claim: str, *command: str) -> None:
-        _run(claim, command[0], [*self._enter_node(), *command], seconds=_COMMAND_SECONDS)
-
     def _launch(self, daemon: MpsDaemon) -> None:
         """Run the program that starts the daemon in the background, and return when the program ends."""
         claim = daemon.claim
         environment = {**_ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ",".join(daemon.devices)}
         command = [
-            *self._enter_node(),
+            *self._node.enter_node(),
             *(
                 "setsid",
                 "unshare",
@@ -342,7 +274,7 @@ class NodeMpsHost:
                 _START_SCRIPT,
                 "sh",
             ),
-            *(str(self._cgroup(claim)), str(self._folders.claim(claim))),
+            *(str(self._cgroups.path(claim)), str(self._folders.claim(claim))),
             *(str(self._driver_root).rstrip("/"), _FOLDER_OF_DAEMON),
             *(f"{name}={value}" for name, value in environment.items()),
             *("chroot", str(self._driver_root), _PROGRAM, "-d", *(["-M"] if daemon.multi_user else [])),
@@ -350,9 +282,9 @@ class NodeMpsHost:
         # The daemon may keep these files open. With a pipe, this call would wait for the end of the daemon.
         try:
             with (self._folders.log(claim) / "start.log").open("wb") as output:
-                _run(claim, f"{_PROGRAM} -d", command, seconds=self._start_seconds, output=output)
+                run_program(claim, f"{_PROGRAM} -d", command, seconds=self._start_seconds, output=output)
         except OSError as error:
-            raise dra.DraError(f"{_name(claim)}: its log cannot be written: {error}") from error
+            raise dra.DraError(f"{name_daemon(claim)}: its log cannot be written: {error}") from error
         except dra.DraError as error:
             raise self._make_start_error(claim, str(error)) from error
 
@@ -370,73 +302,20 @@ class NodeMpsHost:
             DraError: the daemon has no process, does not answer, or rejects the request.
         """
         limit = self._answer_seconds if seconds is None else seconds
-        for pid in self._list_processes(claim):
-            command = [*self._enter(pid, "mnt"), _PROGRAM]
+        for pid in self._cgroups.list_processes(claim):
+            command = [*self._node.enter(pid, "mnt"), _PROGRAM]
             try:
-                _run(claim, request, command, seconds=limit, text=f"{request}\n", environment=_ENVIRONMENT)
+                run_program(
+                    claim, request, command, seconds=limit, text=f"{request}\n", environment=_ENVIRONMENT
+                )
             except dra.DraError:
-                if pid in self._list_processes(claim):
+                if pid in self._cgroups.list_processes(claim):
                     raise
                 continue  # this process has just ended: another one has the same view of the node
             return
-        raise dra.DraError(f"{_name(claim)}: {request}: it has no process")
+        raise dra.DraError(f"{name_daemon(claim)}: {request}: it has no process")
 
     def _make_start_error(self, claim: str, reason: str) -> dra.DraError:
-        prefix = _name(claim)
+        prefix = name_daemon(claim)
         text = reason if reason.startswith(prefix) else f"{prefix}: {reason}"
         return dra.DraError(f"{text}\n{read_log(self._folders.log(claim))}")
-
-
-def _name(claim: str) -> str:
-    return f"MPS daemon of claim {claim}"
-
-
-def _decode_mount_point(line: bytes) -> str:
-    """Return the mount point of a line of mountinfo, which has spaces as octal numbers."""
-    field = line.split(b" ")[4]
-    return os.fsdecode(field.decode("unicode_escape").encode("latin-1"))
-
-
-def _run(
-    claim: str,
-    action: str,
-    command: Sequence[str],
-    *,
-    seconds: float,
-    text: str = "",
-    environment: Mapping[str, str] = _SEARCH,
-    output: IO[bytes] | None = None,
-) -> None:
-    """Run a program, and wait until it ends.
-
-    Args:
-        claim: UID of the claim.
-        action: short form of the command for errors.
-        command: the program and its arguments.
-        seconds: time limit.
-        text: input of the program.
-        environment: environment variables. Those of the driver's image mean nothing on the node.
-        output: file for the program's output; None: the output is part of the error.
-
-    Raises:
-        DraError: the program does not exist, fails, or does not end in time.
-    """
-    try:
-        completed = subprocess.run(  # noqa: S603 - a list of arguments without a shell
-            command,
-            input=text.encode(),
-            stdout=subprocess.PIPE if output is None else output,
-            stderr=subprocess.PIPE if output is None else subprocess.STDOUT,
-            env=environment,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise dra.DraError(f"{_name(claim)}: {action} does not end after {seconds:g} s") from error
-    except OSError as error:
-        raise dra.DraError(f"{_name(claim)}: {action}: {command[0]} cannot be run: {error}") from error
-    if completed.returncode != 0:
-        message = (completed.stderr or completed.stdout or b"").decode(errors="replace").strip()
-        raise dra.DraError(
-            f"{_name(claim)}: {action} fails with status {completed.returncode}: {message or 'no message'}"
-        )
