@@ -223,10 +223,7 @@ class GpuDriver(dra.Driver):
             folder,
             driver_root_on_host=Path(settings.host.driver_root_on_host),
             proc=Path(settings.host.proc),
-            target=mps.node_process,
-            cgroup_root=Path(mps.cgroup),
-            start_seconds=mps.start_seconds,
-            quit_seconds=mps.quit_seconds,
+            settings=mps,
         )
 
 

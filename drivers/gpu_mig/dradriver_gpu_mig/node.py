@@ -95,6 +95,7 @@ class GpuNode:
         self.binder = PassthroughBinder(self.cards, self.record_store, pci, Path(settings.host.proc))
         mps_folder = folder / "mps"
         self.mps = MpsDaemons(MpsDaemonStore(mps_folder), mps_host, MpsFolders(mps_folder))
+        self._mps_recovery: asyncio.Task[None] | None = None
         self._vfio_facts: dict[str, VfioFacts] = {}
         self._mode = mode
         self._findings_path, self._boot = folder / "findings.json", boot
@@ -114,6 +115,9 @@ class GpuNode:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._mps_recovery is not None:
+            self._mps_recovery.cancel()
+            await asyncio.gather(self._mps_recovery, return_exceptions=True)
         await self._stack.aclose()
 
     async def find(self, device: str) -> GpuOffer | None:
@@ -158,7 +162,7 @@ class GpuNode:
         """Repair what is incomplete or dead, read all cards, and return the present pool of devices."""
         await self.reconciler.recover()
         await self.binder.recover()
-        await self.mps.recover()
+        self._start_mps_recovery()
         before = await asyncio.to_thread(self.record_store.all)
         # NVML does not know a GPU that is passed to a virtual machine. Such a GPU is not lost.
         passed = await self._read_passed()
@@ -188,6 +192,18 @@ class GpuNode:
         held = {record.device for record in await asyncio.to_thread(self.record_store.held)}
         facts = PoolFacts(compute_taints(self._list_findings(), self._offers_by_name.values()), foreign, held)
         return build_pool(by_gpu, snapshot.system, facts, self.settings.consumable_shares)
+
+    def _start_mps_recovery(self) -> None:
+        """Recover MPS daemons beside the discovery, which must not wait for one that hangs."""
+        if self._mps_recovery is None or self._mps_recovery.done():
+            self._mps_recovery = asyncio.create_task(self._recover_mps(), name="recovery of MPS daemons")
+
+    async def _recover_mps(self) -> None:
+        try:
+            records = await asyncio.to_thread(self.record_store.all)
+            await self.mps.recover({claim for record in records for claim in record.claims})
+        except dra.DraError as error:
+            _log.warning("MPS daemons cannot be recovered now: %s", error)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield the events of the GPUs from now on.

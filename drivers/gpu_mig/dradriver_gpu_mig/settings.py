@@ -36,6 +36,8 @@ _T = TypeVar("_T")
 
 VARIABLE: Final = "GPU_MIG_SETTINGS"
 
+_MIB: Final = 1 << 20
+
 Effect: TypeAlias = Literal["Ignore", "None", "NoSchedule", "NoExecute"]
 """Effect of an error on a device: `Ignore` does nothing; the other values are effects of a taint."""
 
@@ -80,6 +82,7 @@ class MpsSettings(_Strict, frozen=True):
     Attributes:
         start_seconds: seconds within which a daemon must answer after its start.
         quit_seconds: seconds for which a daemon may wait for its clients when its claim ends.
+        shared_memory: size of the claim's `/dev/shm`, as a quantity.
         node_process: PID, as this process sees it, of a process of the node in whose mount namespace the
             daemons run.
         cgroup: folder of the node's cgroup hierarchy (version 2), as the node sees it.
@@ -87,8 +90,13 @@ class MpsSettings(_Strict, frozen=True):
 
     start_seconds: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     quit_seconds: Annotated[float, msgspec.Meta(ge=0)] = 10.0
+    shared_memory: str = "64Mi"
     node_process: Annotated[int, msgspec.Meta(ge=1)] = 1
     cgroup: Annotated[str, msgspec.Meta(pattern="^/")] = "/sys/fs/cgroup"
+
+    def __post_init__(self) -> None:
+        if int(dra.Quantity(self.shared_memory)) < _MIB:
+            raise ValueError("sharedMemory: must be at least 1Mi")
 
 
 class HostSettings(_Strict, frozen=True):
@@ -168,11 +176,6 @@ class GpuSettings(_Strict, frozen=True):
     )
     mps: MpsSettings | None = None
     simulator: SimulatorSettings = SimulatorSettings()
-
-    @property
-    def has_shares(self) -> bool:
-        """Whether several claims may have a device."""
-        return self.consumable_shares != "disabled"
 
 
 class _ExceptionNames(_Strict, frozen=True):

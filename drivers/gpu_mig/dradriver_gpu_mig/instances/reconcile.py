@@ -56,15 +56,14 @@ class InstanceReconciler:
         self._cards = cards
         self._records = record_store
 
-    async def create(self, desired: DeviceRecord, *, shared: bool = False) -> MigDevice:
+    async def create(self, desired: DeviceRecord) -> MigDevice:
         """Create the missing parts of a record's MIG device, and record that the claim has it.
 
         If the card returns an error, the instance is destroyed before the error is raised, unless other claims
-        have it. If the process dies, the next process continues from the record.
+        have it, or the claim had it before. If the process dies, the next process continues from the record.
 
         Args:
             desired: the record of a device that has an instance, with one claim.
-            shared: whether several claims may have the device.
 
         Returns:
             The complete MIG device.
@@ -76,17 +75,17 @@ class InstanceReconciler:
         (holder,) = desired.holders
         async with self._records.lock(desired.device):
             stored = await asyncio.to_thread(self._records.get, desired.device)
-            others = (
-                () if stored is None or stored.state is RecordState.DESTROYING else stored.others(holder.claim)
-            )
-            if others and not shared:
-                raise dra.DraError(f"device {desired.device} is in use by the claim with UID {others[0].claim}")
-            if stored is not None and others and holder not in stored.holders:
-                await self._put(stored, holders=(*others, holder))
+            had_it = False
+            if stored is not None and stored.state is not RecordState.DESTROYING:
+                stored.check_holder(holder)
+                had_it = stored.state is RecordState.READY and holder.claim in stored.claims
+                if holder not in stored.holders:
+                    await self._put(stored, holders=(*stored.others(holder.claim), holder))
             try:
                 mig_device = await self._converge(DesiredInstance.PRESENT, desired)
             except GpuError:
-                await self._roll_back(desired, holder.claim)
+                if not had_it:
+                    await self._roll_back(desired, holder.claim)
                 raise
         if mig_device is None:
             raise dra.DraError(f"device {desired.device}: another program divided its GPU instance")

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+import dradriver as dra
 from dradriver_gpu_mig.card import ComputeMode, Gpu, Placement, Profile, TimeSlice
 
 __all__ = [
@@ -80,11 +81,20 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         claim: UID of the claim.
-        time_slice: the time slice that the claim sets; None: it sets none.
+        shared: whether other claims may have the device at the same time.
+        time_slice: the time slice that the claim sets; None: it sets none, or an unknown one.
+        has_unknown_time_slice: whether an earlier version of the driver has set the time slice for the claim.
     """
 
     claim: str
+    shared: bool = False
     time_slice: TimeSlice | None = None
+    has_unknown_time_slice: bool = False
+
+    @property
+    def sets_time_slice(self) -> bool:
+        """Whether the time slice must be reset when the claim ends."""
+        return self.time_slice is not None or self.has_unknown_time_slice
 
 
 class HeldRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,3 +156,16 @@ class DeviceRecord(
             claim: UID of the claim.
         """
         return tuple(holder for holder in self.holders if holder.claim != claim)
+
+    def check_holder(self, holder: Holder) -> None:
+        """Check that a claim may have the device besides its present holders.
+
+        Args:
+            holder: the claim.
+
+        Raises:
+            DraError: one of both has the device for itself.
+        """
+        for other in self.others(holder.claim):
+            if not (holder.shared and other.shared):
+                raise dra.DraError(f"device {self.device} is in use by the claim with UID {other.claim}")

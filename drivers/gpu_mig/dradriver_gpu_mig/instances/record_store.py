@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
-from dradriver_gpu_mig.card import TimeSlice
 from dradriver_gpu_mig.files import hold_lock, name_path, remove_file, write_file
 from dradriver_gpu_mig.instances.record import RECORD_VERSION, DeviceRecord, HeldRecord
 
@@ -158,9 +157,8 @@ def _decode(content: bytes, device: str) -> DeviceRecord | HeldRecord:
     if not isinstance(version, int) or version > RECORD_VERSION:
         return HeldRecord(device=device, reason=f"its version is {version}")
     if version < _FIRST_WITH_HOLDERS and "claim" in fields:
-        # The interval of an old time slice is unknown. It is reset at the end, so any value will do.
-        time_slice = TimeSlice.DEFAULT.value if fields.pop("time_slice", False) else None
-        fields["holders"] = [{"claim": fields.pop("claim"), "time_slice": time_slice}]
+        is_set = fields.pop("time_slice", False)  # to which interval is not recorded
+        fields["holders"] = [{"claim": fields.pop("claim"), "has_unknown_time_slice": is_set}]
     if unknown := sorted(fields.keys() - set(DeviceRecord.__struct_encode_fields__)):
         return HeldRecord(device=device, reason=f"it has the unknown fields {', '.join(unknown)}")
     return msgspec.convert(fields, DeviceRecord)

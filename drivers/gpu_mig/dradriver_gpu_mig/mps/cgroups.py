@@ -56,6 +56,21 @@ class DaemonCgroups:
                 return []
             raise dra.DraError(f"{name_daemon(claim)}: {path} cannot be read: {error}") from error
 
+    def check(self, claim: str) -> None:
+        """Check that the node has cgroups of version 2.
+
+        Args:
+            claim: UID of the claim, for errors.
+
+        Raises:
+            DraError: it does not.
+        """
+        if not (self._node.see(self._root) / "cgroup.controllers").exists():
+            raise dra.DraError(
+                f"{name_daemon(claim)}: {self._root} of this node has no cgroups of version 2, and the daemon "
+                "needs a cgroup of its own"
+            )
+
     def make(self, claim: str) -> None:
         """Create the cgroup of a daemon, if it does not exist.
 
@@ -63,13 +78,8 @@ class DaemonCgroups:
             claim: UID of the claim.
 
         Raises:
-            DraError: the node has no cgroups of version 2, or the cgroup cannot be created.
+            DraError: the cgroup cannot be created.
         """
-        if not (self._node.see(self._root) / "cgroup.controllers").exists():
-            raise dra.DraError(
-                f"{name_daemon(claim)}: {self._root} of this node has no cgroups of version 2, and the daemon "
-                "needs a cgroup of its own"
-            )
         path = self._node.see(self.path(claim))
         try:
             path.mkdir(parents=True, exist_ok=True)

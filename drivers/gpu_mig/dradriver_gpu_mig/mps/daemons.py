@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,6 +22,26 @@ _MAX_STEPS: Final = 16
 """Steps after which a daemon counts as one that ends again and again. The table needs about half as many."""
 
 
+_FIRST_PAUSE: Final = 30.0
+_LONGEST_PAUSE: Final = 600.0
+"""Seconds between two attempts to recover a daemon: the first pause, and the longest."""
+
+_Argument = TypeVar("_Argument")
+_Result = TypeVar("_Result")
+
+
+class _Failures(NamedTuple):
+    """Failed attempts to recover a daemon.
+
+    Attributes:
+        number: number of attempts in a row.
+        until: time of the event loop before which there is no further attempt.
+    """
+
+    number: int
+    until: float
+
+
 class MpsDaemons:
     """Starts and stops the MPS daemons of claims.
 
@@ -34,6 +55,18 @@ class MpsDaemons:
         self._store = store
         self._host = host
         self.folders = folders
+        self._failures: dict[str, _Failures] = {}
+
+    async def check(self, claim: str) -> None:
+        """Check that the node can have the daemon of a claim. Nothing is changed.
+
+        Args:
+            claim: UID of the claim, for errors.
+
+        Raises:
+            DraError: the node lacks something. The message names it.
+        """
+        await self._call(claim, self._host.check, claim)
 
     async def start(self, desired: MpsDaemon) -> None:
         """Start a claim's daemon, unless it answers already. Repeating the call is a no-op.
@@ -48,10 +81,13 @@ class MpsDaemons:
         Raises:
             DraError: the daemon does not start or rejects a limit, or the node rejects a change.
         """
+        claim = desired.claim
         desired = msgspec.structs.replace(desired, state=DaemonState.STARTING, was_ready=False)
-        async with self._store.lock(desired.claim):
-            stored = await asyncio.to_thread(self._store.get, desired.claim)
-            if stored is not None and not stored.has_settings_of(desired):
+        async with self._store.lock(claim):
+            stored = await asyncio.to_thread(self._store.get, claim)
+            if stored is not None and (
+                stored.state is DaemonState.STOPPING or not stored.has_settings_of(desired)
+            ):
                 await self._converge(DesiredDaemon.ABSENT, stored)
                 stored = None
             try:
@@ -60,6 +96,7 @@ class MpsDaemons:
                 if stored is None or not stored.was_ready:
                     await self._roll_back(desired)
                 raise
+        self._failures.pop(claim, None)
 
     async def stop(self, claim: str) -> None:
         """Stop a claim's daemon and remove all that belongs to it. Repeating the call is a no-op.
@@ -74,52 +111,76 @@ class MpsDaemons:
         async with self._store.lock(claim):
             await self._remove(claim)
 
-    async def recover(self) -> list[str]:
+    async def recover(self, with_devices: Collection[str]) -> list[str]:
         """Restart daemons that ended or hang, and complete stops that another process left incomplete.
 
-        A daemon that another process works on is skipped. A daemon that was never ready is left to the next
-        call of the kubelet.
+        All daemons are recovered concurrently. One that another process works on is skipped, and so is one
+        that was never ready, which the next call of the kubelet starts. After a failure, the daemon is tried
+        again after 30 s, and later after up to 10 minutes.
+
+        Args:
+            with_devices: UIDs of the claims that have devices. The daemon of another claim is not restarted:
+                after a reboot, its devices may not exist yet.
 
         Returns:
             The UIDs of the claims whose daemons were restarted. The CUDA contexts of their containers are lost.
         """
-        restarted = []
-        for claim in sorted(await asyncio.to_thread(lambda: self._store.claims() | self._store.locked())):
-            try:
-                async with self._store.lock(claim, wait=False):
-                    if await self._recover(claim):
-                        restarted.append(claim)
-            except BusyError:
-                continue
-            except dra.DraError as error:
-                _log.warning("the MPS daemon of claim %s cannot be recovered now: %s", claim, error)
-        return restarted
+        known = await asyncio.to_thread(lambda: self._store.claims() | self._store.locked())
+        now = asyncio.get_running_loop().time()
+        self._failures = {claim: each for claim, each in self._failures.items() if claim in known}
+        waiting = {claim for claim, each in self._failures.items() if each.until > now}
+        due = sorted(known - waiting)
+        attempts = (self._try_recover(claim, has_devices=claim in with_devices) for claim in due)
+        restarted = await asyncio.gather(*attempts)
+        return [claim for claim, is_restarted in zip(due, restarted, strict=True) if is_restarted]
+
+    async def _try_recover(self, claim: str, *, has_devices: bool) -> bool:
+        try:
+            async with self._store.lock(claim, wait=False):
+                is_restarted = await self._recover(claim, has_devices=has_devices)
+        except BusyError:
+            return False
+        except dra.DraError as error:
+            failures = self._failures[claim].number + 1 if claim in self._failures else 1
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (failures - 1))
+            self._failures[claim] = _Failures(failures, asyncio.get_running_loop().time() + pause)
+            _log.warning(
+                "the MPS daemon of claim %s cannot be recovered now, the next attempt is in %.0f s: %s",
+                claim,
+                pause,
+                error,
+            )
+            return False
+        self._failures.pop(claim, None)
+        return is_restarted
 
     def claims(self) -> set[str]:
         """Return the UIDs of the claims that have a daemon, or remains of one. Blocking."""
         return self._store.claims()
 
-    async def _recover(self, claim: str) -> bool:
+    async def _recover(self, claim: str, *, has_devices: bool) -> bool:
         """Recover one daemon, and return whether it was restarted."""
         stored = await asyncio.to_thread(self._store.get, claim)
         if stored is None or stored.state is DaemonState.STOPPING:
             await self._remove(claim)
             return False
-        if stored.state is DaemonState.STARTING and not stored.was_ready:
+        if not has_devices or (stored.state is DaemonState.STARTING and not stored.was_ready):
             return False
-        observed = await asyncio.to_thread(self._host.observe, claim)
+        observed = await self._observe(claim)
         if observed is ObservedDaemon.RUNNING:  # a node under load gets a second chance
-            observed = await asyncio.to_thread(self._host.observe, claim)
-        if stored.state is DaemonState.READY and observed is ObservedDaemon.ANSWERING:
+            observed = await self._observe(claim)
+        is_answering = observed is ObservedDaemon.ANSWERING
+        if stored.state is DaemonState.READY and is_answering:
             return False
-        _log.warning(
-            "the MPS daemon of claim %s does not answer (%s): it is restarted, and the CUDA contexts of the "
-            "claim's containers are lost",
-            claim,
-            observed.name.lower(),
-        )
+        if not is_answering:
+            _log.warning(
+                "the MPS daemon of claim %s does not answer (%s): it is restarted, and the CUDA contexts of "
+                "the claim's containers are lost",
+                claim,
+                observed.name.lower(),
+            )
         await self._converge(DesiredDaemon.PRESENT, stored)
-        return True
+        return not is_answering
 
     async def _remove(self, claim: str) -> None:
         await self._converge(DesiredDaemon.ABSENT, MpsDaemon(claim=claim, devices=()))
@@ -140,7 +201,7 @@ class MpsDaemons:
             )
 
     async def _converge(self, goal: DesiredDaemon, record: MpsDaemon) -> None:
-        observed = await asyncio.to_thread(self._host.observe, record.claim)
+        observed = await self._observe(record.claim)
         for _ in range(_MAX_STEPS):
             stored = await asyncio.to_thread(self._store.get, record.claim)
             step = next_step(goal, stored.state if stored else None, observed)
@@ -149,7 +210,7 @@ class MpsDaemons:
             _log.debug("MPS daemon of claim %s: %s", record.claim, step.value)
             await self._execute(step, stored or record)
             if step not in RECORD_STEPS:
-                observed = await asyncio.to_thread(self._host.observe, record.claim)
+                observed = await self._observe(record.claim)
         raise dra.DraError(
             f"MPS daemon of claim {record.claim}: its state still changes after {_MAX_STEPS} steps"
         )
@@ -162,23 +223,44 @@ class MpsDaemons:
             case DaemonStep.RECORD_STOPPING:
                 await self._write(record, DaemonState.STOPPING)
             case DaemonStep.MOUNT:
-                await asyncio.to_thread(self._host.mount, claim)
+                await self._call(claim, self._host.mount, claim)
             case DaemonStep.START:
-                await asyncio.to_thread(self._host.start, record)
+                await self._call(claim, self._host.start, record)
             case DaemonStep.FINISH:
-                await asyncio.to_thread(self._host.configure, record)
+                await self._call(claim, self._host.configure, record)
                 await self._write(record, DaemonState.READY)
             case DaemonStep.STOP:
-                await asyncio.to_thread(self._host.stop, claim)
+                await self._call(claim, self._host.stop, claim)
             case DaemonStep.KILL:
-                await asyncio.to_thread(self._host.kill, claim)
+                await self._call(claim, self._host.kill, claim)
             case DaemonStep.UNMOUNT:
-                await asyncio.to_thread(self._host.unmount, claim)
+                await self._call(claim, self._host.unmount, claim)
             case _:
                 await self._delete(claim)
 
+    async def _observe(self, claim: str) -> ObservedDaemon:
+        return await self._call(claim, self._host.observe, claim)
+
+    async def _call(self, claim: str, action: Callable[[_Argument], _Result], argument: _Argument) -> _Result:
+        """Execute a blocking call on a thread.
+
+        If this task is canceled, it waits until the call ends, because others may work on the daemon as soon as
+        its lock is released.
+
+        Raises:
+            DraError: the call failed.
+        """
+        call = asyncio.create_task(asyncio.to_thread(action, argument))
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            await asyncio.gather(call, return_exceptions=True)
+            raise
+        except OSError as error:
+            raise dra.DraError(f"MPS daemon of claim {claim}: {error}") from error
+
     async def _delete(self, claim: str) -> None:
-        await asyncio.to_thread(self._host.remove, claim)
+        await self._call(claim, self._host.remove, claim)
         await asyncio.to_thread(self._store.delete, claim)
 
     async def _write(self, record: MpsDaemon, state: DaemonState) -> None:

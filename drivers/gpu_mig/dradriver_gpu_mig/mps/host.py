@@ -81,6 +81,14 @@ class MpsFolders:
 class MpsHost(Protocol):
     """The MPS daemons of a node. All methods block, and all raise DraError if the node rejects a change."""
 
+    def check(self, claim: str) -> None:
+        """Check that the node has what a daemon needs. Nothing is changed.
+
+        Args:
+            claim: UID of the claim, for errors.
+        """
+        ...
+
     def observe(self, claim: str) -> ObservedDaemon:
         """Return the state of a claim's daemon.
 

@@ -25,6 +25,7 @@ from dradriver_gpu_mig.mps.daemon import MpsDaemon
 from dradriver_gpu_mig.mps.host import MpsFolders, read_log
 from dradriver_gpu_mig.mps.node_view import SEARCH, NodeView, name_daemon, run_program
 from dradriver_gpu_mig.mps.steps import ObservedDaemon
+from dradriver_gpu_mig.settings import MpsSettings
 
 __all__ = ["NodeMpsHost"]
 
@@ -35,12 +36,13 @@ _ENVIRONMENT: Final = {
     "CUDA_MPS_PIPE_DIRECTORY": f"{_FOLDER_OF_DAEMON}/pipe",
     "CUDA_MPS_LOG_DIRECTORY": f"{_FOLDER_OF_DAEMON}/log",
 }
-_SHM_OPTIONS: Final = "size=64m,mode=1777,nosuid,nodev,noexec"
+_SHM_OPTIONS: Final = "mode=1777,nosuid,nodev,noexec"
+_NODE_PROGRAMS: Final = ("sh", "setsid", "unshare", "mount", "umount", "chroot", "env", "mkdir", "rm")
 
 _POLL_SECONDS: Final = 0.05
 
-# If the node runs short of memory, the kernel kills processes with a high `oom_score_adj` first.
-# for its processes. The daemon gets the value of the node's processes instead.
+# If the node runs short of memory, the kernel kills processes with a high `oom_score_adj` first. Those of a pod
+# have a high value. The daemon gets the value of the node's processes instead.
 #
 # The containers of the claim can write into its pipe folder. Without links, nothing in it can lead the daemon,
 # which is root, to a file of the node. `nosymfollow` needs Linux 5.10 and util-linux 2.37.
@@ -71,10 +73,7 @@ class NodeMpsHost:
         folder: folder with one folder for each claim. The node and this process have it at the same path.
         driver_root_on_host: folder of the node below which NVIDIA's driver is installed.
         proc: the node's procfs, as this process sees it.
-        target: PID of a process with the namespaces of the node.
-        cgroup_root: folder of the node at which cgroups of version 2 are mounted.
-        start_seconds: seconds in which a started daemon must answer.
-        quit_seconds: seconds in which a daemon must end.
+        settings: the operator's settings.
         answer_seconds: seconds in which a daemon must answer a request. After them, it hangs.
     """
 
@@ -83,20 +82,36 @@ class NodeMpsHost:
         folder: Path,
         *,
         driver_root_on_host: Path,
-        proc: Path = Path("/proc"),
-        target: int = 1,
-        cgroup_root: Path = Path("/sys/fs/cgroup"),
-        start_seconds: float = 30.0,
-        quit_seconds: float = 10.0,
+        proc: Path,
+        settings: MpsSettings,
         answer_seconds: float = 10.0,
     ) -> None:
         self._folders = MpsFolders(folder)
         self._driver_root = driver_root_on_host
-        self._node = NodeView(proc, target)
-        self._cgroups = DaemonCgroups(self._node, cgroup_root)
-        self._start_seconds = start_seconds
-        self._quit_seconds = quit_seconds
+        self._node = NodeView(proc, settings.node_process)
+        self._cgroups = DaemonCgroups(self._node, Path(settings.cgroup))
+        self._start_seconds = settings.start_seconds
+        self._quit_seconds = settings.quit_seconds
         self._answer_seconds = answer_seconds
+        self._shared_memory = int(dra.Quantity(settings.shared_memory))
+
+    def check(self, claim: str) -> None:
+        """Check that the node has what a daemon needs. Nothing is changed.
+
+        Args:
+            claim: UID of the claim, for errors.
+
+        Raises:
+            DraError: NVIDIA's program, a program of the node or cgroups of version 2 are missing.
+        """
+        name, root = name_daemon(claim), self._node.see(self._driver_root)
+        if missing := [each for each in _NODE_PROGRAMS if not _has_program(self._node.see(Path("/")), each)]:
+            raise dra.DraError(
+                f"{name}: the node has no {', '.join(missing)}. A driver in a pod needs hostPID to see the node"
+            )
+        if not _has_program(root, _PROGRAM):
+            raise dra.DraError(f"{name}: {_PROGRAM} does not exist below {self._driver_root} of this node")
+        self._cgroups.check(claim)
 
     def observe(self, claim: str) -> ObservedDaemon:
         """Return the state of a claim's daemon.
@@ -122,7 +137,8 @@ class NodeMpsHost:
         """
         self._folders.make(claim)
         shm = str(self._folders.shm(claim))
-        self._node.run(claim, "mount", "-t", "tmpfs", "-o", _SHM_OPTIONS, "shm", shm)
+        options = f"size={self._shared_memory},{_SHM_OPTIONS}"
+        self._node.run(claim, "mount", "-t", "tmpfs", "-o", options, "shm", shm)
 
     def unmount(self, claim: str) -> None:
         """Unmount the claim's tmpfs. Containers that still run keep it.
@@ -147,7 +163,7 @@ class NodeMpsHost:
         """
         claim = daemon.claim
         deadline = time.monotonic() + self._start_seconds
-        self._check_program(claim)
+        self.check(claim)
         self._cgroups.make(claim)
         self._clear_pipe(claim)
         self._launch(daemon)
@@ -214,8 +230,8 @@ class NodeMpsHost:
     def remove(self, claim: str) -> None:
         """Remove the folders of a claim, and its cgroup, if they exist.
 
-        The folders are removed in the node's mount namespace: a pod that was started while the tmpfs was
-        mounted keeps a copy of the mount, and the kernel would not remove the mount point in the pod.
+        A pod that was started while the tmpfs was mounted keeps a copy of the mount, and the kernel does not
+        remove the mount point in the pod. It is then removed in the node's mount namespace.
 
         Args:
             claim: UID of the claim.
@@ -223,9 +239,13 @@ class NodeMpsHost:
         Raises:
             DraError: a folder or the cgroup cannot be removed.
         """
-        folders = (self._folders.pipe(claim), self._folders.log(claim), self._folders.shm(claim))
-        if any(path.exists() for path in folders):
-            self._node.run(claim, "rm", "-rf", "--", *map(str, folders))
+        for folder in (self._folders.pipe(claim), self._folders.log(claim), self._folders.shm(claim)):
+            try:
+                shutil.rmtree(folder)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                self._node.run(claim, "rm", "-rf", "--", str(folder))
         self._cgroups.remove(claim)
 
     # --- the node ---------------------------------------------------------------------------------
@@ -238,28 +258,23 @@ class NodeMpsHost:
                 f"{name_daemon(claim)}: the mounts of the node cannot be read: {error}"
             ) from error
 
-    def _check_program(self, claim: str) -> None:
-        root = self._node.see(self._driver_root)
-        if not any(resolve(root, root / folder / _PROGRAM).is_file() for folder in PROGRAM_FOLDERS):
-            raise dra.DraError(
-                f"{name_daemon(claim)}: {_PROGRAM} does not exist below {self._driver_root} of this node"
-            )
-
     def _clear_pipe(self, claim: str) -> None:
         """Remove what an earlier daemon left. The folder stays, because containers may have mounted it."""
         with name_path(self._folders.pipe(claim), "cleared"):
             for path in self._folders.pipe(claim).iterdir():
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
+                # Containers of the claim may remove files of the folder at the same time.
+                with suppress(FileNotFoundError):
+                    if path.is_dir() and not path.is_symlink():
+                        shutil.rmtree(path)
+                    else:
+                        path.unlink()
 
     # --- processes --------------------------------------------------------------------------------
 
     def _launch(self, daemon: MpsDaemon) -> None:
         """Run the program that starts the daemon in the background, and return when the program ends."""
         claim = daemon.claim
-        environment = {**_ENVIRONMENT, "CUDA_VISIBLE_DEVICES": ",".join(daemon.devices)}
+        environment = {**_ENVIRONMENT, **_make_limits(daemon)}
         command = [
             *self._node.enter_node(),
             *(
@@ -319,3 +334,26 @@ class NodeMpsHost:
         prefix = name_daemon(claim)
         text = reason if reason.startswith(prefix) else f"{prefix}: {reason}"
         return dra.DraError(f"{text}\n{read_log(self._folders.log(claim))}")
+
+
+def _has_program(root: Path, name: str) -> bool:
+    return any(resolve(root, root / folder / name).is_file() for folder in PROGRAM_FOLDERS)
+
+
+def _make_limits(daemon: MpsDaemon) -> dict[str, str]:
+    """Return the environment variables with the devices of a daemon and its limits.
+
+    `configure` sends the limits once more, and learns whether the daemon accepts them. They are in the
+    environment too, because a client of an earlier daemon may connect before they are sent.
+    """
+    variables = {"CUDA_VISIBLE_DEVICES": ",".join(daemon.devices)}
+    if daemon.active_thread_percentage is not None:
+        variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(daemon.active_thread_percentage)
+    limits = [
+        f"{index}={daemon.memory_limits[device]}M"
+        for index, device in enumerate(daemon.devices)
+        if device in daemon.memory_limits
+    ]
+    if limits:
+        variables["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
+    return variables

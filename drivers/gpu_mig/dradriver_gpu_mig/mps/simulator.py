@@ -56,6 +56,13 @@ class SimulatedMpsHost:
         self._step = step or (lambda: None)
         self.answers = True
 
+    def check(self, claim: str) -> None:
+        """Accept every claim: a simulated daemon needs nothing.
+
+        Args:
+            claim: UID of the claim.
+        """
+
     def observe(self, claim: str) -> ObservedDaemon:
         """Return the state of a claim's daemon.
 

@@ -69,11 +69,14 @@ class ClaimPreparer:
                 start. Devices that were prepared before the error stay prepared for the next prepare or
                 unprepare.
         """
+        has_daemon = claim.uid in await asyncio.to_thread(self._node.mps.claims)
         prepared: dict[dra.AllocatedDevice, dra.PreparedDevice] = {}
         clients: dict[dra.AllocatedDevice, MpsClient] = {}
         for device in claim.devices:
             offer = await self._node.find(device.name)
-            client = self._find_mps_client(device, offer)
+            client = self._find_mps_client(device, offer, has_daemon=has_daemon)
+            if client is not None:
+                await self._node.mps.check(claim.uid)  # before anything is changed for the claim
             prepared[device] = answer = await self._prepare(claim, device, offer)
             if client is not None:
                 clients[device] = replace(client, uuid=str((answer.metadata or {})["uuid"]))
@@ -93,8 +96,9 @@ class ClaimPreparer:
             claim: the claim, which no pod on this node uses any more.
 
         Raises:
-            DraError: the daemon does not end, the disk is full, or the card rejects a call, for example because
-                a process uses an instance (InUseError). All other devices are still reverted.
+            DraError: the daemon does not end, in which case no device is reverted; or the disk is full, or the
+                card rejects a call, for example because a process uses an instance (InUseError). All other
+                devices are reverted in this case.
         """
         if claim.uid in await asyncio.to_thread(self._node.mps.claims):
             await self._node.mps.stop(claim.uid)
@@ -108,22 +112,24 @@ class ClaimPreparer:
             if answer is not None:
                 raise answer
 
-    def _find_mps_client(self, device: dra.AllocatedDevice, offer: GpuOffer | None) -> MpsClient | None:
+    def _find_mps_client(
+        self, device: dra.AllocatedDevice, offer: GpuOffer | None, *, has_daemon: bool
+    ) -> MpsClient | None:
         """Return what the claim requests of MPS for a device; None if it does not request MPS.
 
         Raises:
-            DraError: MPS is off on this node.
+            DraError: MPS is off on this node, and the claim has no daemon of the time when it was on.
         """
         if offer is None or offer.kind is GpuDeviceKind.VFIO:
             return None
         config = find_mps_config(device, is_whole_gpu=offer.kind is GpuDeviceKind.GPU)
         if config is None:
             return None
-        if self._node.settings.mps is None:
+        if self._node.settings.mps is None and not has_daemon:
             raise dra.DraError(
                 f"device {device.name}: the claim requests MPS, which is off on this node (mps in the settings)"
             )
-        memory = device.consumed_capacity.get("memory") if self._node.settings.has_shares else None
+        memory = device.consumed_capacity.get("memory") if device.share_id else None
         return MpsClient(device.name, config, int(memory) if memory is not None else 0)
 
     async def _prepare(

@@ -39,12 +39,12 @@ class DynamicMigDevices:
         select_config(device, is_whole_gpu=False)
         record = DeviceRecord(
             device=device.name,
-            holders=(Holder(claim=claim.uid),),
+            holders=(Holder(claim=claim.uid, shared=bool(device.share_id)),),
             gpu=offer.card.gpu.uuid,
             instance=find_placement(offer),
         )
         offer = await switch_mig(self._node, claim.uid, offer, enabled=True)
-        mig = await self._node.reconciler.create(record, shared=self._node.settings.has_shares)
+        mig = await self._node.reconciler.create(record)
         return await self._results.make(claim, offer, mig)
 
     async def unprepare(self, record: DeviceRecord, claim: str) -> None:

@@ -27,7 +27,7 @@ from dradriver_gpu_mig.prepare.results import PreparedResults
 from dradriver_gpu_mig.prepare.sharing import (
     GpuSettingsOfClaim,
     apply_settings,
-    choose_time_slice,
+    merge_holder,
     read_settings,
     restore_settings,
     select_config,
@@ -65,9 +65,9 @@ class ExistingDevices:
         """
         is_whole_gpu = offer.kind is GpuDeviceKind.GPU
         config = select_config(device, is_whole_gpu=is_whole_gpu)
-        wanted = read_settings(device.name, config, shared=self._node.settings.has_shares)
+        wanted = read_settings(device.name, config, shared=bool(device.share_id))
         offer = await switch_mig(self._node, claim.uid, offer, enabled=not is_whole_gpu)
-        await self._hold(device.name, offer.card.gpu.uuid, claim.uid, wanted)
+        await self._hold(device, offer.card.gpu.uuid, claim.uid, wanted)
         return await self._results.make(claim, offer, offer.mig)
 
     async def unprepare(self, record: DeviceRecord, claim: str) -> None:
@@ -97,21 +97,23 @@ class ExistingDevices:
             else:
                 await asyncio.to_thread(store.delete, device)
 
-    async def _hold(self, device: str, gpu: str, claim: str, wanted: GpuSettingsOfClaim) -> None:
+    async def _hold(
+        self, device: dra.AllocatedDevice, gpu: str, claim: str, wanted: GpuSettingsOfClaim
+    ) -> None:
         store, cards = self._node.record_store, self._node.cards
-        async with store.lock(device):
-            stored = await asyncio.to_thread(store.get, device)
-            others = stored.others(claim) if stored is not None else ()
-            if others and not self._node.settings.has_shares:
-                raise dra.DraError(f"device {device} is in use by the claim with UID {others[0].claim}")
-            time_slice = choose_time_slice(device, stored, claim, wanted.time_slice)
-            earlier_mode = stored.compute_mode if stored is not None else None
+        async with store.lock(device.name):
+            stored = await asyncio.to_thread(store.get, device.name)
+            holder = Holder(claim=claim, shared=bool(device.share_id), time_slice=wanted.time_slice)
+            if stored is not None:
+                stored.check_holder(holder)
+                holder = merge_holder(stored, holder)
+            record = stored or DeviceRecord(device=device.name, holders=(), gpu=gpu)
+            earlier_mode = record.compute_mode
             if wanted.compute_mode is not None and earlier_mode is None:
                 earlier_mode = await cards.call_gpu(gpu, lambda hardware: hardware.compute_mode(gpu))
-            updated = DeviceRecord(
-                device=device,
-                holders=(*others, Holder(claim=claim, time_slice=time_slice)),
-                gpu=gpu,
+            updated = replace(
+                record,
+                holders=(*record.others(claim), holder),
                 state=RecordState.READY,
                 boot=store.boot,
                 compute_mode=earlier_mode,

@@ -24,8 +24,8 @@ class MpsClient:
     Attributes:
         device: name of the device.
         config: what the claim requests.
-        share: bytes of the device's memory that the claim has, if the device is offered in shares of its
-            memory; otherwise 0.
+        share: bytes of the device's memory that the claim has reserved, if it has a share of the device;
+            otherwise 0.
         uuid: UUID of the GPU or the MIG device; "" until it is prepared.
     """
 
@@ -76,20 +76,30 @@ def _only(claim: str, name: str, values: Sequence[_T]) -> _T:
 
 
 def _list_limits(claim: str, clients: Sequence[MpsClient]) -> Iterator[tuple[str, int]]:
-    """Yield UUID and limit in MiB of each device that has a limit."""
-    for client in clients:
-        together = list(dict.fromkeys(each.uuid for each in clients if each.config == client.config))
-        limit = _find_limit(claim, client, together)
-        share = client.share >> 20
+    """Yield UUID and limit in MiB of each device that has a limit. A claim may have several shares of it."""
+    for uuid in dict.fromkeys(client.uuid for client in clients):
+        own = [client for client in clients if client.uuid == uuid]
+        device, share = own[0].device, sum(client.share for client in own) >> 20
+        limits = {_find_limit(claim, client, _list_together(client, clients)) for client in own}
+        if len(limits) > 1:
+            found = ", ".join("none" if limit is None else f"{limit}Mi" for limit in limits)
+            raise dra.DraError(
+                f"{claim}: device {device}: the memory limit of MPS must be the same for all shares, "
+                f"not {found}"
+            )
+        (limit,) = limits
         if share and limit is not None and limit > share:
             raise dra.DraError(
-                f"{claim}: device {client.device}: the memory limit of MPS is {limit}Mi, and the claim has "
-                f"only {share}Mi of the device (memory in capacity.requests)"
+                f"{claim}: device {device}: the memory limit of MPS is {limit}Mi, and the claim has only "
+                f"{share}Mi of the device (memory in capacity.requests)"
             )
-        if limit is None and share:
-            limit = share
-        if limit is not None:
-            yield client.uuid, limit
+        if limit is not None or share:
+            yield uuid, share if limit is None else limit
+
+
+def _list_together(client: MpsClient, clients: Sequence[MpsClient]) -> list[str]:
+    """Return the UUIDs of all devices with the same configuration, in the order of the allocation."""
+    return list(dict.fromkeys(each.uuid for each in clients if each.config == client.config))
 
 
 def _find_limit(claim: str, client: MpsClient, together: Sequence[str]) -> int | None:
@@ -101,15 +111,17 @@ def _find_limit(claim: str, client: MpsClient, together: Sequence[str]) -> int |
         together: UUIDs of all devices with the same configuration. The map contains UUIDs, or indexes in this
             list.
     """
-    limits = client.config.default_per_device_pinned_memory_limit or {}
-    by_uuid = {}
-    for key, limit in limits.items():
+    name = f"{claim}: mpsConfig.defaultPerDevicePinnedMemoryLimit"
+    by_uuid: dict[str, str | int] = {}
+    for key, limit in (client.config.default_per_device_pinned_memory_limit or {}).items():
         uuid = together[int(key)] if key.isdecimal() and int(key) < len(together) else key
         if uuid not in together:
             raise dra.DraError(
-                f"{claim}: mpsConfig.defaultPerDevicePinnedMemoryLimit: {key!r} is neither the UUID of a "
-                f"device with this configuration nor an index below {len(together)}"
+                f"{name}: {key!r} is neither the UUID of a device with this configuration nor an index below "
+                f"{len(together)}"
             )
+        if uuid in by_uuid:
+            raise dra.DraError(f"{name}: {key!r} is a second limit of the device {uuid}")
         by_uuid[uuid] = limit
     found = by_uuid.get(client.uuid, client.config.default_pinned_device_memory_limit)
     return None if found is None else int(dra.Quantity(found)) >> 20

@@ -2,16 +2,18 @@
 
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 import dradriver as dra
 from dradriver_gpu_mig.card import ComputeMode, GpuHardware, TimeSlice
 from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, MpsConfig, TimeSlicingConfig
-from dradriver_gpu_mig.instances import DeviceRecord
+from dradriver_gpu_mig.instances import DeviceRecord, Holder
 
 __all__ = [
     "GpuSettingsOfClaim",
     "apply_settings",
-    "choose_time_slice",
     "find_mps_config",
+    "merge_holder",
     "read_settings",
     "restore_settings",
     "select_config",
@@ -80,13 +82,13 @@ def read_settings(
 ) -> GpuSettingsOfClaim:
     """Return the settings that a claim needs.
 
-    A GPU with MPS gets the compute mode `ExclusiveProcess`, so that only the claim's MPS server uses it. A GPU
-    that is offered in shares stays in the mode `Default`, because each claim has processes of its own on it.
+    A GPU with MPS gets the compute mode `ExclusiveProcess`, so that only the claim's MPS server uses it. The
+    mode of a shared GPU is not changed, because each claim has processes of its own on it.
 
     Args:
         device: name of the device.
         config: configuration of the claim; None: it has none.
-        shared: whether the device is offered in shares.
+        shared: whether the claim has a share of the device.
 
     Raises:
         DraError: the claim requests a compute mode that excludes the other claims of a shared GPU.
@@ -96,7 +98,7 @@ def read_settings(
     mode = _COMPUTE_MODES[config.compute_mode] if config.compute_mode else None
     if shared and mode not in {None, ComputeMode.DEFAULT}:
         raise dra.DraError(
-            f"device {device}: computeMode: must be Default, because this node offers the GPU in shares "
+            f"device {device}: computeMode: must be Default, because the claim has a share of the GPU "
             "(consumableShares), and other claims may use it"
         )
     if config.sharing is None:
@@ -107,30 +109,29 @@ def read_settings(
     return GpuSettingsOfClaim(mode, _TIME_SLICES[slicing.interval])
 
 
-def choose_time_slice(
-    device: str, record: DeviceRecord | None, claim: str, wanted: TimeSlice | None
-) -> TimeSlice | None:
-    """Return the time slice that a claim sets on a device. A GPU has one time slice for all processes.
+def merge_holder(record: DeviceRecord, holder: Holder) -> Holder:
+    """Return a holder with what the claim has set for other shares of the device.
 
     Args:
-        device: name of the device.
-        record: the present record of the device; None: nobody has it.
-        claim: UID of the claim.
-        wanted: the time slice that the claim requests for this share; None: none.
+        record: the present record of the device.
+        holder: the claim, with what it needs for one share.
 
     Raises:
-        DraError: another claim, or another share of this claim, has set another time slice.
+        DraError: another claim, or another share of this claim, has set another time slice. A GPU has one time
+            slice for all processes.
     """
-    own = None
-    for holder in record.holders if record is not None else ():
-        if wanted is not None and holder.time_slice is not None and holder.time_slice is not wanted:
-            raise dra.DraError(
-                f"device {device}: timeSlicingConfig.interval: must be {holder.time_slice.name.capitalize()}, "
-                f"which the claim with UID {holder.claim} has set: a GPU has one time slice for all processes"
-            )
-        if holder.claim == claim:
-            own = holder.time_slice
-    return own if wanted is None else wanted
+    for other in record.holders:
+        if holder.time_slice is None or other.time_slice is None or other.time_slice is holder.time_slice:
+            continue
+        interval = other.time_slice.name.capitalize()
+        raise dra.DraError(
+            f"device {record.device}: timeSlicingConfig.interval: must be {interval}, which the claim with UID "
+            f"{other.claim} has set: a GPU has one time slice for all processes"
+        )
+    own = next((each for each in record.holders if each.claim == holder.claim), None)
+    if own is None or holder.time_slice is not None:
+        return holder
+    return replace(holder, time_slice=own.time_slice, has_unknown_time_slice=own.has_unknown_time_slice)
 
 
 # The functions below run on the hardware's thread.
@@ -163,6 +164,6 @@ def restore_settings(hardware: GpuHardware, record: DeviceRecord, claim: str) ->
     others = record.others(claim)
     if record.compute_mode is not None and not others:
         hardware.set_compute_mode(record.gpu, record.compute_mode)
-    is_set = any(holder.time_slice is not None for holder in record.holders)
-    if is_set and not any(holder.time_slice is not None for holder in others):
+    is_set = any(holder.sets_time_slice for holder in record.holders)
+    if is_set and not any(holder.sets_time_slice for holder in others):
         hardware.set_time_slice(record.gpu, TimeSlice.DEFAULT)

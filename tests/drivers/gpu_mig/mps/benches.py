@@ -22,6 +22,7 @@ from dradriver_gpu_mig.mps import (
     NodeMpsHost,
     SimulatedMpsHost,
 )
+from dradriver_gpu_mig.settings import MpsSettings
 from tests.e2e.bed import cgroups
 
 GPU = "GPU-5a7c1d9e-0000-4000-8000-000000000001"
@@ -151,11 +152,14 @@ class NodeBench:
         return NodeMpsHost(
             self.folder,
             driver_root_on_host=self.root,
-            target=self.node.pid,
-            cgroup_root=self.cgroup_root,
-            start_seconds=self.start_seconds,
+            proc=Path("/proc"),
+            settings=self.settings(),
             answer_seconds=2.0,
         )
+
+    def settings(self) -> MpsSettings:
+        cgroup = str(self.cgroup_root)
+        return MpsSettings(node_process=self.node.pid, cgroup=cgroup, start_seconds=self.start_seconds)
 
     def end(self, claim: str) -> None:
         cgroups.kill(self._cgroup(claim))

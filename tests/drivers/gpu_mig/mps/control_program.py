@@ -28,10 +28,14 @@ class ControlState:
             "environment": read_environment(),
             "arguments": sys.argv[1:],
             "devices": self.devices,
-            "percentage": None,
-            "limits": {},
+            "percentage": read_number(os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")),
+            "limits": self.read_limits(os.environ.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "")),
         }
         self.write()
+
+    def read_limits(self, text: str) -> dict[str, int]:
+        pairs = (each.split("=") for each in text.split(",") if each)
+        return {self.devices[int(index)]: int(limit.removesuffix("M")) for index, limit in pairs}
 
     def write(self) -> None:
         new = self.log / "state.new"
@@ -52,6 +56,10 @@ class ControlState:
                 return f"error: {request}"
         self.write()
         return ""
+
+
+def read_number(text: str | None) -> int | None:
+    return None if text is None else int(text)
 
 
 def read_environment() -> dict[str, str]:

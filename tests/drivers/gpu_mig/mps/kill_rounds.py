@@ -38,7 +38,7 @@ async def stop(bench: SimulatedBench) -> None:
 
 
 async def recover(bench: SimulatedBench) -> None:
-    await open_daemons(bench).recover()
+    await open_daemons(bench).recover({CLAIM})
 
 
 async def restart(bench: SimulatedBench) -> None:

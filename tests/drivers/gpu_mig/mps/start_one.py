@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from dradriver_gpu_mig.mps import MpsDaemons, MpsDaemonStore, MpsFolders, NodeMpsHost
+from dradriver_gpu_mig.settings import MpsSettings
 from tests.drivers.gpu_mig.mps.benches import make_daemon
 
 
@@ -16,8 +17,8 @@ def main() -> None:
     host = NodeMpsHost(
         folder,
         driver_root_on_host=Path(arguments["root"]),
-        target=arguments["target"],
-        cgroup_root=Path(arguments["cgroup_root"]),
+        proc=Path("/proc"),
+        settings=MpsSettings(node_process=arguments["target"], cgroup=arguments["cgroup_root"]),
     )
     daemons = MpsDaemons(MpsDaemonStore(folder), host, MpsFolders(folder))
     asyncio.run(daemons.start(make_daemon(arguments["claim"])))

@@ -49,7 +49,7 @@ async def test_a_daemon_answers_after_the_driver_was_killed(node: NodeBench) -> 
     assert Path("/proc", str(pid), "oom_score_adj").read_text() == "0\n"
 
     daemons = open_daemons(node)
-    assert await daemons.recover() == []
+    assert await daemons.recover({CLAIM}) == []
     record = MpsDaemonStore(node.folder).get(CLAIM)
     assert record is not None
     assert record.state is DaemonState.READY

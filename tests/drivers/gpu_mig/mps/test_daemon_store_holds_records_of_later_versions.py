@@ -46,7 +46,7 @@ async def test_a_record_of_a_later_version_changes_nothing(tmp_path: Path, chang
         with pytest.raises(DraError, match="was written by a later version"):
             await action
     bench.end(CLAIM)
-    assert await daemons.recover() == []
+    assert await daemons.recover({CLAIM}) == []
     assert MpsDaemonStore(bench.folder).all() == []
     assert (bench.folder / CLAIM / "daemon.json").read_text() == content
     assert bench.host().observe(CLAIM) is ObservedDaemon.MOUNTED
@@ -57,7 +57,7 @@ async def test_a_damaged_record_is_moved_aside(tmp_path: Path, caplog: pytest.Lo
     await open_daemons(bench).start(make_daemon(CLAIM))
     (bench.folder / CLAIM / "daemon.json").write_text("{")
     with caplog.at_level(logging.ERROR):
-        assert await open_daemons(bench).recover() == []
+        assert await open_daemons(bench).recover({CLAIM}) == []
     assert "is damaged and was moved" in caplog.text
     assert bench.remains(CLAIM) == [str(bench.folder / f"{CLAIM}.damaged")]
 

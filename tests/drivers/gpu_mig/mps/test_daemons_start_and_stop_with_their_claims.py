@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from dradriver import DraError
 from dradriver_gpu_mig.files import BusyError
@@ -59,12 +60,12 @@ async def test_recover_restarts_a_daemon_with_the_same_limits(
     first = bench.identity(CLAIM)
     getattr(bench, fault)(CLAIM)
     with caplog.at_level(logging.WARNING):
-        assert await open_daemons(bench).recover() == [CLAIM]
+        assert await open_daemons(bench).recover({CLAIM, OTHER}) == [CLAIM]
     assert f"claim {CLAIM} does not answer" in caplog.text
     assert bench.host().observe(CLAIM) is ObservedDaemon.ANSWERING
     assert bench.identity(CLAIM) != first
     assert bench.limits(CLAIM) == (50, {GPU: 1024})
-    assert await open_daemons(bench).recover() == []
+    assert await open_daemons(bench).recover({CLAIM, OTHER}) == []
 
 
 async def test_a_daemon_that_was_ready_keeps_its_folders_while_it_cannot_be_started_again(
@@ -78,7 +79,7 @@ async def test_a_daemon_that_was_ready_keeps_its_folders_while_it_cannot_be_star
         await open_daemons(bench).start(make_daemon(CLAIM))
     assert (bench.folder / CLAIM / "pipe").is_dir()
     bench.repair_program()
-    assert await open_daemons(bench).recover() == [CLAIM]
+    assert await open_daemons(bench).recover({CLAIM, OTHER}) == [CLAIM]
     assert bench.limits(CLAIM) == (50, {GPU: 1024})
 
 
@@ -103,23 +104,23 @@ async def test_a_failed_restart_is_tried_again_and_delays_no_other_daemon(bench:
     await open_daemons(bench).start(make_daemon(OTHER))
     bench.end(CLAIM)
     bench.break_program()
-    assert await open_daemons(bench).recover() == []
+    assert await open_daemons(bench).recover({CLAIM, OTHER}) == []
     assert bench.host().observe(OTHER) is ObservedDaemon.ANSWERING
     bench.repair_program()
-    assert await open_daemons(bench).recover() == [CLAIM]
+    assert await open_daemons(bench).recover({CLAIM, OTHER}) == [CLAIM]
     assert bench.limits(CLAIM) == (50, {GPU: 1024})
 
 
 async def test_recover_leaves_a_first_start_to_the_kubelet(bench: MpsBench) -> None:
     MpsDaemonStore(bench.folder).put(make_daemon(CLAIM))
-    assert await open_daemons(bench).recover() == []
+    assert await open_daemons(bench).recover({CLAIM, OTHER}) == []
     assert state_of(bench) is DaemonState.STARTING
 
 
 async def test_recover_completes_a_stop(bench: MpsBench) -> None:
     await open_daemons(bench).start(make_daemon(CLAIM))
     MpsDaemonStore(bench.folder).put(MpsDaemon(claim=CLAIM, devices=(GPU,), state=DaemonState.STOPPING))
-    assert await open_daemons(bench).recover() == []
+    assert await open_daemons(bench).recover({CLAIM, OTHER}) == []
     assert bench.remains(CLAIM) == []
 
 
@@ -127,7 +128,7 @@ async def test_recover_removes_a_daemon_without_a_record(bench: MpsBench) -> Non
     await open_daemons(bench).start(make_daemon(CLAIM))
     (bench.folder / CLAIM / "daemon.json").unlink()
     (bench.folder / f"{OTHER}.lock").touch()
-    assert await open_daemons(bench).recover() == []
+    assert await open_daemons(bench).recover({CLAIM, OTHER}) == []
     assert bench.remains(CLAIM) == []
 
 
@@ -136,11 +137,11 @@ async def test_recover_skips_a_daemon_that_another_process_works_on(bench: MpsBe
     bench.end(CLAIM)
     store = MpsDaemonStore(bench.folder)
     async with store.lock(CLAIM):
-        assert await open_daemons(bench).recover() == []
+        assert await open_daemons(bench).recover({CLAIM, OTHER}) == []
         with pytest.raises(BusyError, match=f"MPS daemon of claim {CLAIM}"):
             async with store.lock(CLAIM, wait=False):
                 pass
-    assert await open_daemons(bench).recover() == [CLAIM]
+    assert await open_daemons(bench).recover({CLAIM, OTHER}) == [CLAIM]
 
 
 # --- processes -------------------------------------------------------------------------------------
@@ -183,9 +184,64 @@ async def test_a_program_that_fails_is_an_error_with_its_output(node: NodeBench)
 
 
 async def test_a_node_without_cgroups_of_version_2_is_an_error(node: NodeBench, tmp_path: Path) -> None:
-    host = NodeMpsHost(node.folder, driver_root_on_host=node.root, target=node.node.pid, cgroup_root=tmp_path)
+    settings = replace(node.settings(), cgroup=str(tmp_path))
+    host = NodeMpsHost(node.folder, driver_root_on_host=node.root, proc=Path("/proc"), settings=settings)
     with pytest.raises(DraError, match="has no cgroups of version 2"):
-        host.start(make_daemon(CLAIM))
+        host.check(CLAIM)
+
+
+async def test_a_node_without_the_programs_that_a_daemon_needs_is_an_error(node: NodeBench) -> None:
+    """A pod without hostPID sees its own image, which has none."""
+    node.run("mount", "-t", "tmpfs", "empty", "/usr")
+    with pytest.raises(DraError, match=r"the node has no .*umount.* A driver in a pod needs hostPID"):
+        node.host().check(CLAIM)
+
+
+async def test_limits_hold_from_the_start_of_a_daemon(node: NodeBench) -> None:
+    """A client of an earlier daemon may connect before the limits are sent."""
+    daemon, host = make_daemon(CLAIM), node.host()
+    host.mount(CLAIM)
+    host.start(daemon)
+    assert node.limits(CLAIM) == (50, {GPU: 1024})
+    host.stop(CLAIM)
+    host.unmount(CLAIM)
+    host.remove(CLAIM)
+
+
+async def test_files_that_containers_remove_meanwhile_do_not_prevent_a_start(
+    node: NodeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await open_daemons(node).start(make_daemon(CLAIM))
+    node.end(CLAIM)
+    (node.folder / CLAIM / "pipe/left").touch()
+    is_dir = Path.is_dir
+
+    def remove_and_look(path: Path) -> bool:
+        if path.name == "left":
+            path.unlink()
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", remove_and_look)
+    assert await open_daemons(node).recover({CLAIM}) == [CLAIM]
+
+
+async def test_a_daemon_that_cannot_be_recovered_is_not_tried_again_at_once(bench: MpsBench) -> None:
+    daemons = open_daemons(bench)
+    await daemons.start(make_daemon(CLAIM))
+    bench.end(CLAIM)
+    bench.break_program()
+    assert await daemons.recover({CLAIM}) == []
+    bench.repair_program()
+    assert await daemons.recover({CLAIM}) == []
+    assert await open_daemons(bench).recover({CLAIM}) == [CLAIM]
+
+
+async def test_a_daemon_whose_devices_do_not_exist_is_left_to_the_next_prepare(bench: MpsBench) -> None:
+    """After a reboot, MIG devices are created by the next prepare."""
+    await open_daemons(bench).start(make_daemon(CLAIM))
+    bench.reboot(CLAIM)
+    assert await open_daemons(bench).recover(set()) == []
+    assert bench.host().observe(CLAIM) is not ObservedDaemon.ANSWERING
 
 
 async def test_the_driver_can_be_installed_in_the_root_of_the_node(node: NodeBench) -> None:

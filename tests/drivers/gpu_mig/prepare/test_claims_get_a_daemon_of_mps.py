@@ -5,14 +5,15 @@ from typing import cast
 
 import pytest
 
-from dradriver import DraError
+from dradriver import DraError, Quantity
+from dradriver.model.resource.claim import CapacityRequirements, DeviceRequest, ExactDeviceRequest
 from dradriver.testing import CrashPoint, ProcessDiedError
 from dradriver_gpu_mig import GpuConfig, GpuDriver, MigDeviceConfig
 from dradriver_gpu_mig.card import ComputeMode
 from dradriver_gpu_mig.configs import GpuSharing, MigSharing, MpsConfig
 from dradriver_gpu_mig.mps import DaemonState, MpsDaemonStore, SimulatedMpsHost
 from tests.drivers.gpu_mig.mig_devices import list_mig_devices
-from tests.drivers.gpu_mig.nodes import GpuHarness
+from tests.drivers.gpu_mig.nodes import DRIVER, GpuHarness
 
 FIRST, SECOND = "gpu-0000-07-00-0", "gpu-0000-0f-00-0"
 MIG = f"{FIRST}-mig-3g-20gb-4"
@@ -84,7 +85,7 @@ def test_a_gpu_belongs_to_the_server_of_its_claim_alone(tmp_path: Path) -> None:
 def test_the_limits_of_a_claim_are_those_of_its_daemon(tmp_path: Path) -> None:
     with whole_gpus(tmp_path, ON) as node:
         first, second = (gpu.uuid for gpu in node.cards.gpus())
-        limits = {"1": "1Gi", second: "3Gi"}
+        limits = {"1": "3Gi"}
         config = mps(
             default_active_thread_percentage=40,
             default_pinned_device_memory_limit="2Gi",
@@ -97,6 +98,14 @@ def test_the_limits_of_a_claim_are_those_of_its_daemon(tmp_path: Path) -> None:
         assert daemon is not None
         assert (daemon.active_thread_percentage, daemon.multi_user) == (40, True)
         assert daemon.memory_limits == {first: 2048, second: 3072}
+
+
+def test_two_limits_of_one_device_are_refused(tmp_path: Path) -> None:
+    with whole_gpus(tmp_path, ON) as node:
+        config = mps(default_per_device_pinned_memory_limit={"0": "1Gi", node.gpu: "2Gi"})
+        claim = node.allocate_blindly(("node-1", FIRST), config=config)
+        with pytest.raises(DraError, match=f"'{node.gpu}' is a second limit of the device {node.gpu}"):
+            node.prepare(claim)
 
 
 @pytest.mark.parametrize("key", ["2", "GPU-of-another-claim"])
@@ -160,6 +169,31 @@ def test_the_part_of_the_memory_that_a_claim_has_is_the_limit_of_its_daemon(tmp_
             node.prepare(more)
 
 
+def test_shares_of_one_gpu_are_added_up(tmp_path: Path) -> None:
+    capacity = CapacityRequirements(requests={"memory": Quantity("4Gi")})
+    exactly = ExactDeviceRequest(device_class_name=DRIVER, capacity=capacity)
+    with whole_gpus(tmp_path, ON, "consumableShares: memory") as node:
+        requests = [DeviceRequest(name, exactly) for name in ("one", "two", "three")]
+        claim = node.allocate(*requests, config=mps(default_pinned_device_memory_limit="8Gi"))
+        assert {result.device for result in claim.results} == {FIRST}
+        node.prepare(claim)
+        daemon = daemons(node).get(claim.metadata.uid)
+        assert daemon is not None
+        assert daemon.memory_limits == {node.gpu: 8192}
+
+
+def test_the_end_of_mps_and_shares_does_not_concern_a_running_daemon(tmp_path: Path) -> None:
+    with whole_gpus(tmp_path, ON, "consumableShares: memory") as node:
+        claim = node.allocate_share(FIRST, mps(), memory="4Gi")
+        node.prepare(claim)
+        started = host(node).read(claim.metadata.uid)
+        node.settings = "mode: whole"
+        node.lose_state()
+        node.prepare(claim)
+        assert host(node).read(claim.metadata.uid) == started
+        assert node.cards.compute_mode(node.gpu) is ComputeMode.DEFAULT
+
+
 # --- faults ----------------------------------------------------------------------------------------
 
 
@@ -172,8 +206,8 @@ def test_a_daemon_that_died_is_started_again_with_its_limits(
         uid = claim.metadata.uid
         host(node).kill(uid)
         assert not host(node).read(uid).answering
-        node.discover()
-        assert host(node).read(uid).answering
+        while not host(node).read(uid).answering:  # daemons are restarted beside discoveries
+            node.discover()
         assert "it is restarted" in caplog.text
 
 
@@ -192,6 +226,24 @@ def test_a_daemon_that_does_not_start_is_an_error_and_leaves_nothing_behind(tmp_
         node.prepare(claim)
         node.unprepare(claim)
         assert node.cards.compute_mode(node.gpu) is ComputeMode.DEFAULT
+
+
+def test_a_node_that_cannot_have_a_daemon_changes_nothing_for_the_claim(tmp_path: Path) -> None:
+    with whole_gpus(tmp_path, ON) as node:
+        claim = node.allocate_blindly(("node-1", FIRST), config=mps())
+        node.discover()
+        driver = cast(GpuDriver, node.driver)
+        assert driver._node is not None
+
+        def refuse(_: str) -> None:
+            raise DraError("the node has no umount")
+
+        cast(SimulatedMpsHost, driver._node.mps._host).check = refuse  # type: ignore[assignment,method-assign]
+        with pytest.raises(DraError, match="the node has no umount"):
+            node.prepare(claim)
+        assert (node.records(), daemons(node).claims()) == ([], set())
+        assert node.cards.compute_mode(node.gpu) is ComputeMode.DEFAULT
+        node.unprepare(claim)
 
 
 @pytest.mark.parametrize("die_at", list(CrashPoint))

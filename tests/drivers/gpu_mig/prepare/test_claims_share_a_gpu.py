@@ -1,5 +1,6 @@
 """Several claims have a GPU or a MIG device at the same time (KEP-5075, consumable capacity)."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,11 @@ from dradriver.testing import CrashPoint, ProcessDiedError
 from dradriver_gpu_mig import GpuConfig
 from dradriver_gpu_mig.card import ComputeMode, InUseError, Process, TimeSlice
 from dradriver_gpu_mig.configs import GpuSharing, TimeSlicingConfig
+from dradriver_gpu_mig.instances import Holder
 from tests.drivers.gpu_mig.mig_devices import list_mig_devices
 from tests.drivers.gpu_mig.nodes import DRIVER, GpuHarness
+from tests.drivers.gpu_mig.passthrough.kernel import FakeKernel
+from tests.drivers.gpu_mig.passthrough.machine import GPU as ADDRESS
 
 GPU = "gpu-0000-07-00-0"
 MIG = f"{GPU}-mig-3g-20gb-4"
@@ -65,16 +69,29 @@ def test_a_gpu_has_the_request_policies_of_nvidias_driver(
 
 
 def read_policy(policy: CapacityRequestPolicy | None) -> tuple[int, ...]:
-    assert policy is not None
+    if policy is None:
+        return ()  # a capacity of nothing
     valid = policy.valid_range
     assert valid is not None
     return tuple(int(each or 0) for each in (policy.default, valid.min, valid.max, valid.step))
 
 
-def test_mig_devices_are_shared_too_and_virtual_machines_share_nothing(tmp_path: Path) -> None:
+def test_mig_devices_are_shared_too(tmp_path: Path) -> None:
     with share_node(tmp_path, "2", mode="dynamic") as node:
         assert {device.allow_multiple_allocations for device in node.devices.values()} == {True}
         assert {int(device.capacity["shares"].value) for device in node.devices.values()} == {2}
+
+
+def test_a_gpu_for_a_virtual_machine_has_one_claim(tmp_path: Path) -> None:
+    kernel = FakeKernel(tmp_path / "sys")
+    kernel.tree.add(ADDRESS, 17, "nvidia")
+    host = f"{{sysfs: {tmp_path / 'sys'}, proc: {tmp_path}, dev: {tmp_path}}}"
+    settings = f"{{mode: whole, consumableShares: 2, passthrough: true, host: {host}}}"
+    node = GpuHarness(tmp_path / "node", "t4", settings=settings, mig=False)
+    node.pci = kernel
+    with node:
+        shared = {name: device.allow_multiple_allocations for name, device in node.devices.items()}
+    assert shared == {GPU: True, f"{GPU}-vfio": None}
 
 
 def test_without_the_setting_a_device_has_one_claim(tmp_path: Path) -> None:
@@ -132,19 +149,33 @@ def test_one_claim_can_have_two_shares_of_a_gpu(tmp_path: Path) -> None:
         assert node.cards.time_slice(node.gpu) is TimeSlice.DEFAULT
 
 
-def test_a_second_claim_is_refused_if_the_setting_was_turned_off_meanwhile(tmp_path: Path) -> None:
+def test_the_end_of_shares_does_not_concern_claims_that_have_one(tmp_path: Path) -> None:
     with share_node(tmp_path, "2") as node:
         first, second = node.allocate_share(GPU), node.allocate_share(GPU)
         node.prepare(first)
+        node.prepare(second)
         node.settings = "mode: whole"
-        node.restart()
+        node.lose_state()
         node.prepare(first)
-        with pytest.raises(
-            DraError, match=f"device {GPU} is in use by the claim with UID {first.metadata.uid}"
-        ):
-            node.prepare(second)
+        node.prepare(second)
+        (record,) = node.records()
+        assert set(record.claims) == {first.metadata.uid, second.metadata.uid}
+        with pytest.raises(DraError, match=f"device {GPU} is in use by the claim with UID"):
+            record.check_holder(Holder(claim="a claim without a share"))
+
+
+def test_a_mig_device_that_was_created_is_destroyed_also_after_the_mode_was_changed(tmp_path: Path) -> None:
+    """Both modes name the device alike, and only its record says who made it."""
+    with share_node(tmp_path, "2", mode="dynamic") as node:
+        first, second = node.allocate_share(MIG), node.allocate_share(MIG)
+        node.prepare(first)
+        node.settings = "{mode: static, consumableShares: 2}"
+        node.restart()
+        node.prepare(second)
         node.unprepare(first)
-        assert node.records() == []
+        assert node.first_gpu_instances == [("3g.20gb", 4, 1)]
+        node.unprepare(second)
+        assert node.first_gpu_instances == []
 
 
 # --- a MIG device is destroyed with its last claim -------------------------------------------------
@@ -167,10 +198,16 @@ def test_a_mig_device_lives_until_its_last_claim_ends(tmp_path: Path) -> None:
         assert node.records() == []
 
 
-def test_a_failed_prepare_of_a_second_claim_leaves_the_mig_device_to_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("repeated", [False, True], ids=["of a second claim", "of the first claim again"])
+def test_a_failed_prepare_takes_the_mig_device_from_no_claim_that_had_it(
+    tmp_path: Path, repeated: bool
+) -> None:
     with share_node(tmp_path, "unlimited", mode="dynamic") as node:
         first, second = node.allocate_share(MIG), node.allocate_share(MIG)
         node.prepare(first)
+        if repeated:
+            node.prepare(second)
+            node.lose_state()
 
         def fail(call: str, moment: str) -> None:
             if (call, moment) == ("mig_devices", "before"):
@@ -178,10 +215,11 @@ def test_a_failed_prepare_of_a_second_claim_leaves_the_mig_device_to_the_first(t
 
         node.driver_hardware.hook = fail
         with pytest.raises(DraError, match="no answer"):
-            node.prepare(second)
+            node.prepare(first if repeated else second)
         node.driver_hardware.hook = lambda *_: None
         assert node.first_gpu_instances == [("3g.20gb", 4, 1)]
-        assert [record.claims for record in node.records()] == [[first.metadata.uid]]
+        holders = {first.metadata.uid, second.metadata.uid} if repeated else {first.metadata.uid}
+        assert set(node.records()[0].claims) == holders
 
 
 # --- settings of the whole GPU ---------------------------------------------------------------------
@@ -249,14 +287,13 @@ def test_a_record_of_the_last_release_is_read(tmp_path: Path) -> None:
         claim = node.allocate_blindly(("node-1", GPU), config=slices("Long"))
         node.prepare(claim)
         path = node.driver.data_dir / "devices" / f"{GPU}.json"
-        text = path.read_text()
-        uid = claim.metadata.uid
-        old = text.replace(
-            f'"holders":[{{"claim":"{uid}","time_slice":3}}]', f'"claim":"{uid}","time_slice":true'
-        )
-        assert old != text
-        path.write_text(old.replace('"version":3', '"version":2'))
-        node.restart()
+        fields = json.loads(path.read_text())
+        uid = fields.pop("holders")[0]["claim"]
+        path.write_text(json.dumps({**fields, "claim": uid, "time_slice": True, "version": 2}))
+        node.lose_state()
+        (record,) = node.records()
+        assert record.holders == (Holder(claim=uid, has_unknown_time_slice=True),)
+        node.prepare(claim)
         node.unprepare(claim)
         assert node.cards.time_slice(node.gpu) is TimeSlice.DEFAULT
         assert node.records() == []
