@@ -1,7 +1,7 @@
 """Each call of NVML fails once and hangs once: no pod is evicted, and afterwards everything is as before."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,7 +37,7 @@ async def driver(
     """The driver on two cards, on each of which a pod has a MIG device."""
     for name, value in environment(tmp_path / "cards.state", ["a100-40", "a100-40"]).items():
         monkeypatch.setenv(name, value)
-    driver = GpuDriver(f"{{mode: dynamic, callSeconds: {_SECONDS}}}", NvmlGpus(shim_library))
+    driver = GpuDriver(f"{{mode: dynamic, callSeconds: {_SECONDS}, destroySeconds: 1}}", NvmlGpus(shim_library))
     driver.set_context(DriverContext("node-1", tmp_path))
     await driver.discover()
     node = driver._node
@@ -117,6 +117,55 @@ async def test_a_call_that_hangs_once_evicts_no_pod_and_stalls_no_other_gpu(
             while await _discover(driver, published) != before or any(
                 each.health is not dra.Health.HEALTHY for each in node.report_health()
             ):
+                await asyncio.sleep(0.01)
+
+
+def _make_claim(gpu: str) -> dra.Claim:
+    """A claim for a small MIG device of a GPU."""
+    device = dra.AllocatedDevice("gpu", "node-1", f"{gpu}-mig-1g-5gb-0")
+    return dra.Claim(f"new-{gpu}", "default", "claim", (device,))
+
+
+async def _repeat(action: Callable[[dra.Claim], Awaitable[object]], claim: dra.Claim) -> None:
+    """Repeat a call as the kubelet does, until it succeeds."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await action(claim)
+            except dra.DraError:
+                await asyncio.sleep(0.01)
+            else:
+                return
+
+
+@pytest.mark.parametrize("hangs", ["prepare", "unprepare"])
+async def test_a_call_that_hangs_while_a_claim_changes_a_gpu_delays_no_other_gpu_and_is_made_good(
+    driver: GpuDriver, calls: NvmlCalls, hangs: str
+) -> None:
+    (before,) = await driver.discover()
+    claim, other = map(_make_claim, _NAMES)
+    names: list[str] = []
+    for action in (driver.prepare, driver.unprepare) * 2:  # some answers are kept after the first time
+        calls.counts.clear()
+        await action(claim)
+        names = list(calls.counts) if action.__name__ == hangs else names
+    assert len(names) > 4, names
+    for name in names:
+        if hangs == "unprepare":
+            await _repeat(driver.prepare, claim)
+        calls.hang_once(name)
+        async with asyncio.timeout(10):
+            with suppress(dra.DraError):
+                await getattr(driver, hangs)(claim)
+        assert calls.is_hit.is_set(), name
+        await _repeat(driver.prepare, other)
+        await _repeat(driver.unprepare, other)
+        assert _evicted(await _discover(driver, before)) == set(), name
+        calls.release()
+        await _repeat(driver.prepare if hangs == "prepare" else driver.unprepare, claim)
+        await _repeat(driver.unprepare, claim)
+        async with asyncio.timeout(10):
+            while await _discover(driver, before) != before:
                 await asyncio.sleep(0.01)
 
 
