@@ -10,7 +10,8 @@ from dradriver.cli.attempt import allocator_options
 from dradriver.cli.embedded_cluster import runtime_option
 from dradriver.cli.node_folders import default_data_folder
 from dradriver.cli.up.logs import logs
-from dradriver.cli.up.session import UpSettings, run_cluster
+from dradriver.cli.up.session import run_cluster
+from dradriver.cli.up.settings import UpSettings
 from dradriver.control.extended import ScoringStrategy
 from dradriver.runner import load_any
 

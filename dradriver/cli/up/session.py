@@ -4,53 +4,21 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import click
 
 from dradriver.allocator import ORDERS
 from dradriver.cli.embedded_cluster import driver_processes
-from dradriver.cli.node_folders import default_data_folder
 from dradriver.cli.supervision import DriverProcess, ProcessMessage, Supervisor
 from dradriver.cli.terminal.output import progress_console
 from dradriver.cli.up.code_changes import CodeReloader, find_code
 from dradriver.cli.up.progress_lines import ProgressLines
+from dradriver.cli.up.settings import UpSettings
 from dradriver.cli.up.summary import copy_kubeconfig, find_missing_drivers, list_summary
-from dradriver.control.extended import ScoringStrategy
 from dradriver.runner import load_any
 
-__all__ = ["UpSettings", "run_cluster"]
-
-
-@dataclass(frozen=True, slots=True)
-class UpSettings:
-    """Values of the options.
-
-    Attributes:
-        fresh: whether the state of earlier runs is removed first.
-        reload: whether a driver is restarted when its code changes.
-    """
-
-    data: Path
-    kubeconfig: Path | None
-    nodes: int
-    drivers: Sequence[str]
-    feature_gates: str
-    port: int
-    runtime: str | None
-    metrics_port: int
-    binding_timeout: float
-    budget: int
-    order: str
-    scoring: ScoringStrategy | None
-    fresh: bool = False
-    reload: bool = False
-
-    @property
-    def has_own_folder(self) -> bool:
-        """Whether the data folder is not the default folder."""
-        return self.data != default_data_folder()
+__all__ = ["run_cluster"]
 
 
 async def run_cluster(settings: UpSettings) -> None:

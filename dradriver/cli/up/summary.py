@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import yaml
 
 from dradriver.cli.supervision import DriverProcess
+from dradriver.cli.up.settings import UpSettings
 from dradriver.errors import DraError, UsageError
 from dradriver.kube import CLAIMS
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.runner import driver_names, load_any
 
 if TYPE_CHECKING:
-    from dradriver.cli.up.session import UpSettings
     from dradriver.cluster import EmbeddedCluster
 
 __all__ = ["copy_kubeconfig", "describe_missing_drivers", "find_missing_drivers", "list_summary"]
 
 
 def list_summary(
-    cluster: "EmbeddedCluster", settings: "UpSettings", processes: Sequence[DriverProcess]
+    cluster: "EmbeddedCluster", settings: UpSettings, processes: Sequence[DriverProcess]
 ) -> Iterator[str]:
     """Yield the lines that describe the running cluster.
 
