@@ -226,10 +226,10 @@ async def test_files_that_containers_remove_meanwhile_do_not_prevent_a_start(
 
 
 async def test_a_daemon_that_cannot_be_recovered_is_not_tried_again_at_once(bench: MpsBench) -> None:
-    daemons = open_daemons(bench)
-    await daemons.start(make_daemon(CLAIM))
+    await open_daemons(bench).start(make_daemon(CLAIM))
     bench.end(CLAIM)
     bench.break_program()
+    daemons = open_daemons(bench)
     assert await daemons.recover({CLAIM}) == []
     bench.repair_program()
     assert await daemons.recover({CLAIM}) == []

@@ -29,7 +29,7 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 def share_node(folder: Path, shares: str, *, mode: str = "whole") -> GpuHarness:
-    settings = f"{{mode: {mode}, consumableShares: {shares}}}"
+    settings = f"{{mode: {mode}, consumableShares: {shares}, destroySeconds: 0.1}}"
     return GpuHarness(folder, settings=settings, mig=mode != "whole")
 
 
