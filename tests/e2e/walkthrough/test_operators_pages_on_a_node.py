@@ -56,7 +56,9 @@ class _Operator:
         return ""
 
     def _run_helm(self, reader: Reader, command: str) -> str:
-        driver: dict[str, Any] = {"env": _SIMULATED}
+        # Other nodes of the bed, which other tests have made, do not have the image.
+        node = {"kubernetes.io/hostname": self._cluster.node().name}
+        driver: dict[str, Any] = {"env": _SIMULATED, "nodeSelector": node}
         if self._driver == "fpga":
             driver["settings"] = {"bitstreams": {"folder": ""}}  # the bitstreams that the simulator has itself
         values = {"kubeletRootDir": str(self._cluster.node().root), "drivers": {self._driver: driver}}
