@@ -142,7 +142,7 @@ class DeviceRecord(
     compute_mode: ComputeMode | None = None
     mig_uuid: str = ""
     passed: PassedGpu | None = None
-    version: int = RECORD_VERSION
+    version: int = 1
 
     @property
     def claims(self) -> list[str]:
