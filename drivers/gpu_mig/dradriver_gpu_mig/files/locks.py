@@ -24,7 +24,7 @@ class BusyError(dra.DraError):
 
 
 @asynccontextmanager
-async def hold_lock(path: Path, name: str, seconds: float = _LOCK_SECONDS) -> AsyncIterator[None]:
+async def hold_lock(path: Path, name: str, *, wait: bool = True) -> AsyncIterator[None]:
     """Keep others from working on a thing, until the context ends or this process dies.
 
     The holder of the lock may remove its file. A call that waits for the lock then creates the file again.
@@ -32,7 +32,7 @@ async def hold_lock(path: Path, name: str, seconds: float = _LOCK_SECONDS) -> As
     Args:
         path: the lock file, which is created if it is missing.
         name: the thing, for the error: `device gpu-0000-07-00-0`.
-        seconds: seconds for which the call waits.
+        wait: whether the call waits for a while.
 
     Returns:
         A context, in which the caller has the lock.
@@ -42,7 +42,7 @@ async def hold_lock(path: Path, name: str, seconds: float = _LOCK_SECONDS) -> As
         DraError: the folder is not writable.
     """
     clock = asyncio.get_running_loop().time
-    deadline = clock() + seconds
+    deadline = clock() + (_LOCK_SECONDS if wait else 0)
     while (lock := await asyncio.to_thread(_try_lock, path)) is None:
         if clock() >= deadline:
             raise BusyError(f"{name}: another process of this driver works on it")

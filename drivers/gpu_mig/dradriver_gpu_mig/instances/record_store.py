@@ -97,8 +97,7 @@ class RecordStore:
         Returns:
             A context, in which this process has the device. It raises BusyError if another process has it.
         """
-        path, name = self._folder / f"{device}.lock", f"device {device}"
-        return hold_lock(path, name) if wait else hold_lock(path, name, seconds=0)
+        return hold_lock(self._folder / f"{device}.lock", f"device {device}", wait=wait)
 
     def _path(self, device: str) -> Path:
         return self._folder / f"{device}.json"

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from dradriver_gpu_mig.mps.node_view import NodeView, name_daemon
+from dradriver_gpu_mig.mps.daemon import name_daemon
+from dradriver_gpu_mig.mps.node_view import NodeView
 
 __all__ = ["DaemonCgroups"]
 

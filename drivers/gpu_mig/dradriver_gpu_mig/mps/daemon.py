@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["DAEMON_VERSION", "DaemonState", "MpsDaemon"]
+__all__ = ["DAEMON_VERSION", "DaemonState", "MpsDaemon", "name_daemon"]
 
 DAEMON_VERSION: Final = 1
 """Version of the records that this version of the driver writes.
@@ -54,3 +54,12 @@ class MpsDaemon(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """
         progress = {"state": other.state, "was_ready": other.was_ready, "version": other.version}
         return msgspec.structs.replace(self, **progress) == other
+
+
+def name_daemon(claim: str) -> str:
+    """Return the name of a claim's daemon for errors.
+
+    Args:
+        claim: UID of the claim.
+    """
+    return f"MPS daemon of claim {claim}"

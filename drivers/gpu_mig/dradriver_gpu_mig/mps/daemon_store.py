@@ -12,7 +12,7 @@ import msgspec
 
 import dradriver as dra
 from dradriver_gpu_mig.files import hold_lock, name_path, remove_file, write_file
-from dradriver_gpu_mig.mps.daemon import DAEMON_VERSION, MpsDaemon
+from dradriver_gpu_mig.mps.daemon import DAEMON_VERSION, MpsDaemon, name_daemon
 from dradriver_gpu_mig.mps.host import MpsFolders
 
 __all__ = ["MpsDaemonStore"]
@@ -70,8 +70,8 @@ class MpsDaemonStore:
             fields = msgspec.json.decode(content, type=dict[str, object])
             if reason := _find_later_version(fields):
                 raise dra.DraError(
-                    f"{_name(claim)}: {path} was written by a later version of this driver ({reason}): run "
-                    "that version until the claim is released"
+                    f"{name_daemon(claim)}: {path} was written by a later version of this driver ({reason}): "
+                    "run that version until the claim is released"
                 )
             return msgspec.convert(fields, MpsDaemon)
         except FileNotFoundError:
@@ -122,8 +122,7 @@ class MpsDaemonStore:
         Returns:
             A context, in which the caller has the daemon. It raises BusyError if another process has it.
         """
-        path, name = self._lock_path(claim), _name(claim)
-        return hold_lock(path, name) if wait else hold_lock(path, name, seconds=0)
+        return hold_lock(self._lock_path(claim), name_daemon(claim), wait=wait)
 
     def remove_lock(self, claim: str) -> None:
         """Remove the lock file of a claim without a record. The caller has the lock.
@@ -154,15 +153,11 @@ class MpsDaemonStore:
             path.replace(damaged)
             _log.error(
                 "%s: %s is damaged and was moved to %s; its settings are lost, so the daemon is stopped: %s",
-                _name(claim),
+                name_daemon(claim),
                 path,
                 damaged,
                 error,
             )
-
-
-def _name(claim: str) -> str:
-    return f"MPS daemon of claim {claim}"
 
 
 def _find_later_version(fields: dict[str, object]) -> str:

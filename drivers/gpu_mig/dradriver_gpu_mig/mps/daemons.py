@@ -9,7 +9,7 @@ import msgspec
 
 import dradriver as dra
 from dradriver_gpu_mig.files import BusyError
-from dradriver_gpu_mig.mps.daemon import DaemonState, MpsDaemon
+from dradriver_gpu_mig.mps.daemon import DaemonState, MpsDaemon, name_daemon
 from dradriver_gpu_mig.mps.daemon_store import MpsDaemonStore
 from dradriver_gpu_mig.mps.host import MpsFolders, MpsHost
 from dradriver_gpu_mig.mps.steps import RECORD_STEPS, DaemonStep, DesiredDaemon, ObservedDaemon, next_step
@@ -211,9 +211,7 @@ class MpsDaemons:
             await self._execute(step, stored or record)
             if step not in RECORD_STEPS:
                 observed = await self._observe(record.claim)
-        raise dra.DraError(
-            f"MPS daemon of claim {record.claim}: its state still changes after {_MAX_STEPS} steps"
-        )
+        raise dra.DraError(f"{name_daemon(record.claim)}: its state still changes after {_MAX_STEPS} steps")
 
     async def _execute(self, step: DaemonStep, record: MpsDaemon) -> None:
         claim = record.claim
@@ -257,7 +255,7 @@ class MpsDaemons:
             await asyncio.gather(call, return_exceptions=True)
             raise
         except OSError as error:
-            raise dra.DraError(f"MPS daemon of claim {claim}: {error}") from error
+            raise dra.DraError(f"{name_daemon(claim)}: {error}") from error
 
     async def _delete(self, claim: str) -> None:
         await self._call(claim, self._host.remove, claim)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import dradriver as dra
-from dradriver_gpu_mig.mps.daemon import MpsDaemon
+from dradriver_gpu_mig.mps.daemon import MpsDaemon, name_daemon
 from dradriver_gpu_mig.mps.steps import ObservedDaemon
 
 __all__ = ["MpsFolders", "MpsHost", "read_log"]
@@ -73,9 +73,7 @@ class MpsFolders:
             for path in (self.pipe(claim), self.log(claim), self.shm(claim)):
                 path.mkdir(mode=0o755, parents=True, exist_ok=True)
         except OSError as error:
-            raise dra.DraError(
-                f"MPS daemon of claim {claim}: its folders cannot be created: {error}"
-            ) from error
+            raise dra.DraError(f"{name_daemon(claim)}: its folders cannot be created: {error}") from error
 
 
 class MpsHost(Protocol):

@@ -21,9 +21,9 @@ import dradriver as dra
 from dradriver_gpu_mig.files import name_path
 from dradriver_gpu_mig.host.paths import PROGRAM_FOLDERS, resolve
 from dradriver_gpu_mig.mps.cgroups import DaemonCgroups
-from dradriver_gpu_mig.mps.daemon import MpsDaemon
+from dradriver_gpu_mig.mps.daemon import MpsDaemon, name_daemon
 from dradriver_gpu_mig.mps.host import MpsFolders, read_log
-from dradriver_gpu_mig.mps.node_view import SEARCH, NodeView, name_daemon, run_program
+from dradriver_gpu_mig.mps.node_view import SEARCH, NodeView, run_program
 from dradriver_gpu_mig.mps.steps import ObservedDaemon
 from dradriver_gpu_mig.settings import MpsSettings
 

@@ -9,8 +9,9 @@ from typing import IO, Final
 
 import dradriver as dra
 from dradriver_gpu_mig.host.paths import resolve
+from dradriver_gpu_mig.mps.daemon import name_daemon
 
-__all__ = ["SEARCH", "NodeView", "name_daemon", "run_program"]
+__all__ = ["SEARCH", "NodeView", "run_program"]
 
 _ENTER: Final = Path(__file__).with_name("enter.py")
 
@@ -84,15 +85,6 @@ class NodeView:
     @property
     def _root(self) -> Path:
         return self._proc / str(self._target) / "root"
-
-
-def name_daemon(claim: str) -> str:
-    """Return the name of a claim's daemon for errors.
-
-    Args:
-        claim: UID of the claim.
-    """
-    return f"MPS daemon of claim {claim}"
 
 
 def run_program(

@@ -11,7 +11,7 @@ import msgspec
 
 import dradriver as dra
 from dradriver_gpu_mig.files import name_path, remove_file, write_file
-from dradriver_gpu_mig.mps.daemon import MpsDaemon
+from dradriver_gpu_mig.mps.daemon import MpsDaemon, name_daemon
 from dradriver_gpu_mig.mps.host import MpsFolders, read_log
 from dradriver_gpu_mig.mps.steps import ObservedDaemon
 
@@ -109,7 +109,7 @@ class SimulatedMpsHost:
         if not self.answers:
             write_file(self._folders.log(claim) / "control.log", b"the simulated daemon does not answer\n")
             raise dra.DraError(
-                f"MPS daemon of claim {claim}: it does not answer:\n{read_log(self._folders.log(claim))}"
+                f"{name_daemon(claim)}: it does not answer:\n{read_log(self._folders.log(claim))}"
             )
         self._change(claim, answering=True, active_thread_percentage=None, memory_limits={})
 

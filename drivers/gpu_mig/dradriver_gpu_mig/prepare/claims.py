@@ -75,8 +75,8 @@ class ClaimPreparer:
         for device in claim.devices:
             offer = await self._node.find(device.name)
             client = self._find_mps_client(device, offer, has_daemon=has_daemon)
-            if client is not None:
-                await self._node.mps.check(claim.uid)  # before anything is changed for the claim
+            if client is not None and not clients:
+                await self._node.mps.check(claim.uid)  # before the GPU gets another compute mode
             prepared[device] = answer = await self._prepare(claim, device, offer)
             if client is not None:
                 clients[device] = replace(client, uuid=str((answer.metadata or {})["uuid"]))
