@@ -15,7 +15,7 @@ ANOTHER := $(shell PYTHON='$(PYTHON)' sh packaging/venv.sh --is-of-another '$(VE
 endif
 
 .PHONY: help demo test coverage check docs docs-serve pictures format proto interop e2e guest faults release-check
-.PHONY: requirements bench soak clean
+.PHONY: release-tests test-debian-13 requirements bench soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -74,15 +74,19 @@ faults: $(VENV)/.developer ## kill drivers KILLS=200 times at random moments, an
 		tests/unit/control/scheduler/binding/test_plan_writes_after_a_kill_at_any_step.py \
 		tests/properties/extender tests/properties/classic
 
-# The classifiers name a Python that only the Debian root has. Where it cannot be made, the newest Python of the machine
-# runs the tests, without podman as in the root.
-release-check: $(VENV)/.developer ## check what a release publishes, and run the tests on Debian 13
+release-check: release-tests test-debian-13 ## check what a release publishes, and run the tests on Debian 13
+
+release-tests: $(VENV)/.developer ## check what a release publishes
 	$(BIN)/python -m pytest -m 'release or e2e' tests/release tests/e2e/chart/test_upgrade_from_the_last_release.py \
 		tests/e2e/chart/test_api_server_accepts_the_chart.py tests/packaging --timeout 900
+
+# The classifiers name a Python that only the Debian root has. Where it cannot be made, the newest Python of the machine
+# runs the tests, without podman as in the root.
+test-debian-13: ## run the tests on Debian 13
 	@if sh release/debian-13.sh true; then \
 		sh release/debian-13.sh $(MAKE) --no-print-directory test PYTHON=python3 VENV=.cache/venv-debian-13; \
 	else \
-		echo "release-check: the newest Python of this machine runs the tests, not Debian 13"; \
+		echo "The newest Python of this machine runs the tests, not Debian 13."; \
 		.ci/without podman $(MAKE) test PYTHON="$$(.ci/pythons | tail -n 1)" VENV=.cache/venv-newest; \
 	fi
 

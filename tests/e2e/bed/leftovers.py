@@ -107,8 +107,13 @@ _LOOKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
 
 
 def _belongs_to_others(kind: str, sign: str, what: str) -> bool:
-    """Return whether another program made a control group; groups of a bed are empty by now."""
-    return kind == "control group" and (sign == "-" or bool(_text(Path(what, "cgroup.procs"))))
+    """Return whether another program made a control group or a network namespace.
+
+    The groups of a bed are empty by now. A bed removes no network namespace that it did not make.
+    """
+    return (kind in {"control group", "network namespace"} and sign == "-") or (
+        kind == "control group" and bool(_text(Path(what, "cgroup.procs")))
+    )
 
 
 class Machine:
