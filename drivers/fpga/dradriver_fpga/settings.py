@@ -32,8 +32,8 @@ VARIABLE: Final = "FPGA_SETTINGS"
 
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
 _CardIDs = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{4}:[0-9a-f]{4}$|^:$")]
-_InterfaceID = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F-]{32,36}$")]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -47,14 +47,14 @@ class PolicyRule(_Strict, frozen=True):
         namespaces: names or patterns (`team-*`) of the claims' namespaces.
         types: types of devices. A rule allows whole cards and management devices only if it names them.
         cards: PCI vendor and device of the cards: `8086:09c4`; `:` for platform devices.
-        interface_ids: interfaces of the devices.
+        interface_ids: interfaces of the devices; in the settings, IDs or names.
         sources: `file`, `configMap`, and prefixes of URLs.
     """
 
     namespaces: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     types: tuple[Literal["slot", "region", "card", "management"], ...] = ("slot", "region")
     cards: tuple[_CardIDs, ...] = ()
-    interface_ids: tuple[_InterfaceID, ...] = msgspec.field(default=(), name="interfaceIDs")
+    interface_ids: tuple[_Text, ...] = msgspec.field(default=(), name="interfaceIDs")
     sources: tuple[str, ...] = ()
 
 
@@ -212,7 +212,9 @@ def read_settings(text: str) -> FpgaSettings:
     for number, shell in enumerate(settings.shells):
         if shell.bitstream.config_map is not None:
             raise dra.UsageError(f"${VARIABLE}: shells[{number}].bitstream: must be a file or a url")
-    settings = msgspec.structs.replace(settings, shells=tuple(_resolve_shells(settings)))
+    settings = msgspec.structs.replace(
+        settings, shells=tuple(_resolve_shells(settings)), bitstreams=_resolve_rules(settings)
+    )
     if repeated := _find_repeated(settings.shells):
         raise dra.UsageError(f"${VARIABLE}: shells: {repeated} must occur only once")
     return settings
@@ -228,6 +230,18 @@ def _resolve_shells(settings: FpgaSettings) -> Iterator[ShellSettings]:
             yield msgspec.structs.replace(shell, interface_id=resolve(shell.interface_id), bitstream=bitstream)
         except UnknownNameError as error:
             raise dra.UsageError(f"${VARIABLE}: shells[{number}]: {error}") from error
+
+
+def _resolve_rules(settings: FpgaSettings) -> BitstreamRules:
+    """Return the rules for bitstreams, with IDs instead of names in their policy."""
+    policy = []
+    for number, rule in enumerate(settings.bitstreams.policy):
+        try:
+            interfaces = tuple(map(settings.names.resolve_interface, rule.interface_ids))
+        except UnknownNameError as error:
+            raise dra.UsageError(f"${VARIABLE}: bitstreams.policy[{number}]: {error}") from error
+        policy.append(msgspec.structs.replace(rule, interface_ids=interfaces))
+    return msgspec.structs.replace(settings.bitstreams, policy=tuple(policy))
 
 
 def _check_rules(rules: BitstreamRules) -> None:

@@ -198,7 +198,8 @@ class GpuDriver(dra.Driver):
 
     def _make_simulator(self, settings: GpuSettings) -> SimulatedGpus:
         models = settings.simulator.models
-        _log.warning("no GPU is available on this node: simulating %s", ", ".join(models))
+        reason = "simulate is always" if self.simulate == "always" else "libnvidia-ml.so.1 is not found"
+        _log.warning("simulating %s: %s", ", ".join(models), reason)
         store = GpuFileStore(self.data_dir / "simulated-cards.json")
         return SimulatedGpus(models, store=store, node=self.node_name, mig=settings.simulator.mig)
 

@@ -1,5 +1,7 @@
 """The operator's names for IDs: in attributes, in claims, and in the settings themselves."""
 
+from typing import Any
+
 import pytest
 
 import dradriver as dra
@@ -62,6 +64,18 @@ def test_shells_of_the_settings_may_use_names(node: Node) -> None:
         read_settings(node.text())
     node.settings["shells"][1]["interfaceID"] = "nothing"
     with pytest.raises(dra.UsageError, match=r"shells\[1\]: interfaceID: 'nothing' is not in names"):
+        read_settings(node.text())
+
+
+def test_rules_of_the_policy_may_use_names(node: Node) -> None:
+    rule: dict[str, Any] = {"namespaces": ["team-a"], "interfaceIDs": ["arria10-v1", "ab" * 16]}
+    node.settings["names"] = {"interfaces": {"arria10-v1": DASHED}}
+    node.settings["bitstreams"] = {"policy": [rule]}
+    assert read_settings(node.text()).bitstreams.policy[0].interface_ids == (INTERFACES[0], "ab" * 16)
+    rule["interfaceIDs"] = ["nothing"]
+    with pytest.raises(
+        dra.UsageError, match=r"bitstreams\.policy\[0\]: interfaceID: 'nothing' is not in names"
+    ):
         read_settings(node.text())
 
 

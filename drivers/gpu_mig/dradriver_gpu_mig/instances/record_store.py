@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
-from dradriver_gpu_mig.files import hold_lock, name_path, remove_file, write_file
+from dradriver_gpu_mig.files import find_later_version, hold_lock, name_path, remove_file, write_file
 from dradriver_gpu_mig.instances.record import RECORD_VERSION, DeviceRecord, HeldRecord
 
 __all__ = ["RecordStore"]
@@ -153,13 +153,11 @@ def _decode(content: bytes, device: str) -> DeviceRecord | HeldRecord:
     """
     fields = msgspec.json.decode(content, type=dict[str, object])
     version = fields.get("version", 1)
-    if not isinstance(version, int) or version > RECORD_VERSION:
-        return HeldRecord(device=device, reason=f"its version is {version}")
-    if version < _FIRST_WITH_HOLDERS and "claim" in fields:
+    if isinstance(version, int) and version < _FIRST_WITH_HOLDERS and "claim" in fields:
         is_set = fields.pop("time_slice", False)  # to which interval is not recorded
         fields["holders"] = [{"claim": fields.pop("claim"), "has_unknown_time_slice": is_set}]
-    if unknown := sorted(fields.keys() - set(DeviceRecord.__struct_encode_fields__)):
-        return HeldRecord(device=device, reason=f"it has the unknown fields {', '.join(unknown)}")
+    if reason := find_later_version(fields, DeviceRecord, RECORD_VERSION):
+        return HeldRecord(device=device, reason=reason)
     return msgspec.convert(fields, DeviceRecord)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
-from dradriver_gpu_mig.files import hold_lock, name_path, remove_file, write_file
+from dradriver_gpu_mig.files import find_later_version, hold_lock, name_path, remove_file, write_file
 from dradriver_gpu_mig.mps.daemon import DAEMON_VERSION, MpsDaemon, name_daemon
 from dradriver_gpu_mig.mps.host import MpsFolders
 
@@ -41,19 +41,6 @@ class MpsDaemonStore:
         """Return the UIDs of the claims that have a lock file, also if no process has the lock."""
         return {path.stem for path in self._folders.folder.glob("*.lock")}
 
-    def all(self) -> list[MpsDaemon]:
-        """Return every record, sorted by claim, except records of a later version of the driver."""
-        records = []
-        for claim in sorted(self.claims()):
-            try:
-                record = self.get(claim)
-            except dra.DraError as error:
-                _log.warning("%s", error)
-                continue
-            if record is not None:
-                records.append(record)
-        return records
-
     def get(self, claim: str) -> MpsDaemon | None:
         """Return the record of a claim, or None.
 
@@ -68,7 +55,7 @@ class MpsDaemonStore:
             with name_path(path, "read"):
                 content = path.read_bytes()
             fields = msgspec.json.decode(content, type=dict[str, object])
-            if reason := _find_later_version(fields):
+            if reason := find_later_version(fields, MpsDaemon, DAEMON_VERSION):
                 raise dra.DraError(
                     f"{name_daemon(claim)}: {path} was written by a later version of this driver ({reason}): "
                     "run that version until the claim is released"
@@ -158,13 +145,3 @@ class MpsDaemonStore:
                 damaged,
                 error,
             )
-
-
-def _find_later_version(fields: dict[str, object]) -> str:
-    """Return why a record is of a later version of the driver; "" if it is not."""
-    version = fields.get("version", 1)
-    if not isinstance(version, int) or version > DAEMON_VERSION:
-        return f"its version is {version}"
-    if unknown := sorted(fields.keys() - set(MpsDaemon.__struct_encode_fields__)):
-        return f"it has the unknown fields {', '.join(unknown)}"
-    return ""

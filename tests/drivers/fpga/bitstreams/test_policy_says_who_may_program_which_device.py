@@ -79,6 +79,7 @@ def test_without_rules_everybody_may_program() -> None:
         ({"namespaces": []}, "namespaces"),
         ({"namespaces": ["a"], "types": ["regions"]}, "types"),
         ({"namespaces": ["a"], "cards": ["8086"]}, "cards"),
+        ({"namespaces": ["a"], "interfaceIDs": [""]}, "interfaceIDs"),
         (
             {"namespaces": ["a"], "sources": ["folder"]},
             r"bitstreams\.policy\[0\]\.sources\[0\]: folder must begin",
