@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dradriver.aio.bulk_load import bulk_load
 from tests.e2e import host
 from tests.e2e.bed import control_plane, programs
 from tests.e2e.bed.bed import Bed
@@ -23,6 +24,13 @@ settings.load_profile("any machine")
 
 TIERS = ("interop", "e2e", "guest", "release")
 """Markers of tests that run only when they are asked for; the tests of a folder of that name have it."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from scanning all tests again and again, a tenth of the time of a run."""
+    with bulk_load():
+        return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -79,9 +79,10 @@ _CLOSE_SECONDS: Final = 1.0
 """Time to wait at a stop for clients that do not read, and for handlers that ignore their cancellation."""
 _FAR_AWAY: Final = 86400.0
 """Seconds; longer than any grace period."""
-_CALM_SECONDS: Final = 0.02
-"""If no new call arrives for this time, the handlers of all calls that clients have sent have started."""
-_CALM_ROUNDS: Final = 50
+_ROUND_SECONDS: Final = 0.02
+_CALM_ROUNDS: Final = 3
+"""If no new call arrives for so many rounds, the handlers of all calls that clients have sent have started."""
+_LONGEST_ROUNDS: Final = 250
 
 _STOPPING: Final = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
@@ -217,15 +218,23 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
         return self._handlers.get(handler_call_details.method)
 
     async def wait_calm(self) -> None:
-        """Wait until no new calls arrive, for a second at most.
+        """Wait until no new calls arrive, for some seconds at most.
 
         When grpcio's server stops, it cancels calls that it has received but not yet passed to a handler. The
         callers would get CANCELLED, which, unlike UNAVAILABLE, does not ask them to retry.
+
+        A round after which the loop was woken late does not count: the machine is busy, and grpcio's threads
+        may not have run either.
         """
-        for _ in range(_CALM_ROUNDS):
-            before = self._begun
-            await asyncio.sleep(_CALM_SECONDS)
-            if self._begun == before:
+        clock, calm = asyncio.get_running_loop().time, 0
+        for _ in range(_LONGEST_ROUNDS):
+            begun, start = self._begun, clock()
+            await asyncio.sleep(_ROUND_SECONDS)
+            if self._begun != begun:
+                calm = 0
+            elif clock() - start < 2 * _ROUND_SECONDS:
+                calm += 1
+            if calm == _CALM_ROUNDS:
                 return
 
     def _handler(self, path: str, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":

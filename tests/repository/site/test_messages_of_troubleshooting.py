@@ -12,8 +12,9 @@ HEADINGS = re.findall(r"^### `(.+)`$", PAGE, re.MULTILINE)
 PLACEHOLDER = re.compile(r"…|\b(?:NAME|N|NODE|POOL|FOLDER|GATE|COUNTER)\b")
 
 
+@pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Return the text constants of the code. Values in an f-string are a space."""
+    """The text constants of the code. Values in an f-string are a space."""
     found: list[str] = []
     for path in sorted((ROOT / "dradriver").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -32,9 +33,6 @@ def without_quotes(text: str) -> str:
     return text.replace("`", "").replace("%s", " ")
 
 
-TEXTS = texts()
-
-
 def contains(text: str, fragments: list[str]) -> bool:
     """Whether the text has the fragments in this order."""
     start = 0
@@ -51,14 +49,14 @@ def fragments(heading: str) -> list[str]:
 
 
 @pytest.mark.parametrize("heading", HEADINGS)
-def test_a_quoted_message_is_in_the_code(heading: str) -> None:
+def test_a_quoted_message_is_in_the_code(heading: str, texts: list[str]) -> None:
     wanted = fragments(heading)
     assert sum(map(len, wanted)) >= 15, "the heading quotes too little of the message"
-    assert any(contains(each, wanted) for each in TEXTS)
+    assert any(contains(each, wanted) for each in texts)
 
 
-def test_a_message_that_is_not_in_the_code_is_found() -> None:
-    assert not any(contains(each, fragments("pool NAME is on the far side of the moon")) for each in TEXTS)
+def test_a_message_that_is_not_in_the_code_is_found(texts: list[str]) -> None:
+    assert not any(contains(each, fragments("pool NAME is on the far side of the moon")) for each in texts)
 
 
 def test_authors_operators_and_users_have_messages() -> None:
