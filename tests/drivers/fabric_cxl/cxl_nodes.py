@@ -95,7 +95,7 @@ class CxlNode:
     """
 
     folder: Path
-    settings: str = "waitSeconds: 0.05"
+    settings: str = "waitSeconds: 300"
     boot: str = "boot-1"
     hook: MemoryHook = lambda _call, _moment: None
     store: MemoryStore = field(default_factory=lambda: StateInMemory(MemoryNodeState))

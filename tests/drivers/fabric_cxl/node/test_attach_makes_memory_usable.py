@@ -21,6 +21,9 @@ from tests.drivers.fabric_cxl.cxl_nodes import (
     memory,
 )
 
+NO_WAIT = "waitSeconds: 0.05"
+"""For devices that never appear."""
+
 
 async def attach(node: CxlNode, device: dra.AllocatedDevice, uid: str = "uid-1") -> None:
     async with node.running() as driver:
@@ -48,7 +51,6 @@ async def test_memory_that_is_usable_is_not_touched_again(node: CxlNode) -> None
 
 
 async def test_attach_waits_until_the_memory_is_plugged_in(node: CxlNode) -> None:
-    node.settings = "waitSeconds: 30"
     node.memory.unplug(MEMORY)
     async with node.running() as driver:
         attaching = asyncio.create_task(driver.attach(binding_claim(claim(memory())), memory()))
@@ -116,8 +118,10 @@ async def test_memory_that_the_kernel_brought_online_becomes_a_character_device(
 
 
 async def test_an_accelerator_is_waited_for_until_it_has_its_driver(node: CxlNode) -> None:
+    settings, node.settings = node.settings, NO_WAIT
     node.accelerators.set_driver(ACCELERATOR, has_driver=False)
     assert "is its driver loaded?" in str(await fail_to_attach(node, accelerator()))
+    node.settings = settings
     node.accelerators.set_driver(ACCELERATOR, has_driver=True)
     await attach(node, accelerator())
 
@@ -136,11 +140,14 @@ async def test_only_a_failure_of_the_device_taints_it(
     node: CxlNode, reason: str, is_bad: bool, change: Callable[[CxlNode], object]
 ) -> None:
     change(node)
+    if reason == "MemoryNotFound":
+        node.settings = NO_WAIT
     error = await fail_to_attach(node, memory())
     assert (error.reason, error.device_is_bad, error.condition) == (reason, is_bad, NOT_READY)
 
 
 async def test_an_accelerator_that_does_not_appear_is_bad(node: CxlNode) -> None:
+    node.settings = NO_WAIT
     error = await fail_to_attach(node, accelerator(serial=5))
     assert (error.reason, error.device_is_bad) == ("AcceleratorNotFound", True)
     assert "0x5" in str(error)
