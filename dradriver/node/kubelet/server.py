@@ -82,7 +82,7 @@ _FAR_AWAY: Final = 86400.0
 _ROUND_SECONDS: Final = 0.02
 _CALM_ROUNDS: Final = 3
 """If no new call arrives for so many rounds, the handlers of all calls that clients have sent have started."""
-_LONGEST_ROUNDS: Final = 250
+_MAX_ROUNDS: Final = 250
 
 _STOPPING: Final = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
@@ -227,7 +227,7 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
         may not have run either.
         """
         clock, calm = asyncio.get_running_loop().time, 0
-        for _ in range(_LONGEST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             begun, start = self._begun, clock()
             await asyncio.sleep(_ROUND_SECONDS)
             if self._begun != begun:

@@ -111,9 +111,9 @@ def _belongs_to_others(kind: str, sign: str, what: str) -> bool:
 
     The groups of a bed are empty by now. A bed removes no network namespace that it did not make.
     """
-    return (kind in {"control group", "network namespace"} and sign == "-") or (
-        kind == "control group" and bool(_text(Path(what, "cgroup.procs")))
-    )
+    if sign == "-":
+        return kind in {"control group", "network namespace"}
+    return kind == "control group" and bool(_text(Path(what, "cgroup.procs")))
 
 
 class Machine:
