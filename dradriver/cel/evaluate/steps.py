@@ -5,9 +5,10 @@ does not limit the work: adding two lists costs 1 for any length, and compiling 
 limit the work. Each instruction of the machine is a step. If the work of a function depends on its arguments,
 the function's steps are counted before it is called.
 
-One step allocates at most about 160 bytes and takes at most about a sixth of a microsecond on a slow core. So
-an evaluation takes at most 100 ms and 64 MiB. Steps depend only on the selector and the device, never on time
-or caches, so every computer gets the same verdict.
+One step allocates at most about 160 bytes and takes at most as long as ten additions in a Python loop. So an
+evaluation takes at most 64 MiB, and at most 100 ms on a core that makes 20 million such additions a second.
+Steps depend only on the selector and the device, never on time or caches, so every computer gets the same
+verdict.
 """
 
 from collections.abc import Callable
