@@ -14,7 +14,7 @@ ifneq ($(origin PYTHON),file)
 ANOTHER := $(shell PYTHON='$(PYTHON)' sh packaging/venv.sh --is-of-another '$(VENV)' && echo another-python)
 endif
 
-.PHONY: help demo test coverage check docs docs-serve pictures format proto interop e2e guest faults release-check
+.PHONY: help demo test coverage check docs docs-serve pictures format proto interop e2e guest gpu faults release-check
 .PHONY: release-tests test-debian-13 requirements bench soak clean
 
 help: ## list the targets
@@ -63,6 +63,9 @@ guest: $(VENV)/.developer ## test FPGAs and CXL memory with Linux kernels in QEM
 	@$(BIN)/python -m tests.drivers.fpga.guest.packages
 	@$(BIN)/python -m tests.drivers.fabric_cxl.guest.packages
 	$(BIN)/python -m pytest -m guest tests/drivers
+
+gpu: $(VENV)/.developer ## test on the GPUs of this machine, whose settings stay as they are (skipped without a GPU)
+	$(BIN)/python -m pytest -m gpu tests/gpu
 
 faults: $(VENV)/.developer ## kill drivers KILLS=200 times at random moments, and the control plane a third as often (SEED=n)
 	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults tests/drivers/gpu_mig/instances/test_reconcile_survives_kill_at_any_moment.py \

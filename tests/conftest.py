@@ -22,7 +22,7 @@ pytest_plugins = ("tests.time_limits",)
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-TIERS = ("interop", "e2e", "guest", "release")
+TIERS = ("interop", "e2e", "guest", "gpu", "release")
 """Markers of tests that run only when they are asked for; the tests of a folder of that name have it."""
 
 

@@ -117,16 +117,23 @@ class GpuHarness(Harness):
         self, device: str, config: Config | Sequence[Config] = (), **amounts: str
     ) -> ResourceClaim:
         """A claim with a share of this device, and amounts of its capacities, that nobody has decided."""
-        claim = self.allocate_blindly(("node-1", device), config=config)
-        allocation = claim.allocation
-        assert allocation is not None
-        (result,) = allocation.devices.results
-        consumed = {name: Quantity(amount) for name, amount in amounts.items()}
-        shared = structs.replace(result, share_id=str(uuid.uuid4()), consumed_capacity=consumed)
-        devices = structs.replace(allocation.devices, results=[shared])
-        status = structs.replace(claim.status, allocation=structs.replace(allocation, devices=devices))
-        return structs.replace(claim, status=status)
+        return allocate_share(self, device, config, **amounts)
 
     def allocate_device(self, device: str, name: str = "") -> ResourceClaim:
         """A claim with this device, without a decision of the allocator."""
         return self.allocate_blindly(("node-1", device), name=name)
+
+
+def allocate_share(
+    node: Harness, device: str, config: Config | Sequence[Config] = (), **amounts: str
+) -> ResourceClaim:
+    """A claim with a share of this device, and amounts of its capacities, that nobody has decided."""
+    claim = node.allocate_blindly(("node-1", device), config=config)
+    allocation = claim.allocation
+    assert allocation is not None
+    (result,) = allocation.devices.results
+    consumed = {name: Quantity(amount) for name, amount in amounts.items()}
+    shared = structs.replace(result, share_id=str(uuid.uuid4()), consumed_capacity=consumed)
+    devices = structs.replace(allocation.devices, results=[shared])
+    status = structs.replace(claim.status, allocation=structs.replace(allocation, devices=devices))
+    return structs.replace(claim, status=status)

@@ -43,7 +43,9 @@ _CACHE: Final = PackageCache("loader-view", (_SOURCE.read_text(), Path(__file__)
 
 
 def find_missing() -> str:
-    """Return why no root can be made here; "" if it may work."""
+    """Return why no root can be made here; "" if it may work, or if all are in the cache."""
+    if all((_CACHE.folder / name).exists() for name in ROOTS):
+        return ""
     return cache.find_missing() or ("" if COMPILER else "no C compiler")
 
 

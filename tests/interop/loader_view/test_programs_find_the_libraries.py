@@ -3,19 +3,12 @@
 runc starts each container with our edits. It runs NVIDIA's own hook, which the driver has copied to the node.
 """
 
-import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import dradriver as dra
-from dradriver.cluster.runtime.base import ContainerSpec
-from dradriver.cluster.runtime.cdi_apply import apply_edits
-from dradriver.cluster.runtime.oci import build_oci_config
-from dradriver.model.cdi import add_bind_options
 from dradriver_gpu_mig.card import Gpu, System
 from dradriver_gpu_mig.card.simulator import SimulatedGpus
 from dradriver_gpu_mig.container import GpuContainers
@@ -24,15 +17,14 @@ from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION
 from tests.drivers.gpu_mig.shim.node import Layout, NodeFiles
 from tests.drivers.guest.cache import UnavailableError
 from tests.e2e.bed import programs
-from tests.interop.loader_view import roots
+from tests.interop.loader_view import containers, roots
+from tests.interop.loader_view.containers import make_bundle, run
 
 pytestmark = [
-    pytest.mark.skipif(bool(roots.find_missing()), reason=roots.find_missing() or "-"),
+    pytest.mark.skipif(bool(containers.find_missing()), reason=containers.find_missing() or "-"),
     pytest.mark.skipif(
         bool(programs.missing("nvidia-cdi-hook")), reason=programs.missing("nvidia-cdi-hook") or "-"
     ),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root starts containers"),
-    pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed"),
     pytest.mark.timeout(300),
 ]
 
@@ -58,29 +50,9 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def image(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return a bundle whose root file system is a copy of a distribution's."""
     try:
-        root = roots.get_root(request.param)
+        return make_bundle(request.param, tmp_path)
     except UnavailableError as error:
         pytest.skip(str(error))
-    bundle = tmp_path / f"{request.param}-bundle"
-    shutil.copytree(root, bundle / "rootfs", symlinks=True)
-    return bundle
-
-
-def run(
-    bundle: Path, edits: dra.ContainerEdits, *command: str, read_only: bool = False
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a container, which a container runtime has created with the edits."""
-    name = f"loader-view-{os.getpid()}"
-    folder = bundle.parent
-    spec = ContainerSpec(
-        id=name, owner="tests", folder=folder, log=folder / "log", cdi_folder=folder, argv=command, hostname="x"
-    )
-    config = build_oci_config(spec)
-    config["root"]["readonly"] = read_only
-    apply_edits(config, add_bind_options(edits))
-    (bundle / "config.json").write_text(json.dumps(config))
-    start = ("runc", "--root", str(folder / "runc"), "run", "--bundle", str(bundle), name)
-    return subprocess.run(start, capture_output=True, text=True, check=False, timeout=60)
 
 
 def make_edits(node: NodeFiles, hook: HookProgram | None) -> dra.ContainerEdits:

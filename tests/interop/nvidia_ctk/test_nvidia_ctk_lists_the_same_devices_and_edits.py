@@ -19,6 +19,16 @@ from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION, build_shim
 from tests.drivers.gpu_mig.shim.controls import ShimControls, environment
 from tests.drivers.gpu_mig.shim.node import NodeFiles
 from tests.e2e.bed import programs
+from tests.interop.nvidia_ctk.specs import (
+    DIFFERENCES,
+    our_hooks,
+    our_mounts,
+    our_nodes,
+    split_links,
+    their_hooks,
+    their_mounts,
+    their_nodes,
+)
 
 pytestmark = [
     pytest.mark.skipif(bool(programs.missing("nvidia-ctk")), reason=programs.missing("nvidia-ctk") or "-"),
@@ -111,43 +121,6 @@ def allocatable(hardware: NvmlGpus) -> dict[str, tuple[Gpu, MigDevice | None]]:
     return found
 
 
-DIFFERENCES = (
-    "permissions of device nodes",
-    "hook `apply-cuda-memory-limits`",
-    "links of EGL platform libraries",
-    "paths of links in `/dev/dri/by-path`",
-    "folder `/tmp/nvidia-mps`",
-)
-"""All that our edits have otherwise than those of nvidia-ctk; docs/drivers/gpu-mig.md has the reasons."""
-
-
-def their_nodes(edits: dict[str, Any]) -> set[tuple[str, int, int, int]]:
-    assert {node["permissions"] for node in edits["deviceNodes"]} == {"rwm"}  # DIFFERENCES
-    return {(n["path"], n.get("major", 0), n.get("minor", 0), n["fileMode"]) for n in edits["deviceNodes"]}
-
-
-def our_nodes(edits: dra.ContainerEdits) -> set[tuple[str, int | None, int | None, int | None]]:
-    assert {node.permissions for node in edits.device_nodes} == {"rw"}
-    return {(node.path, node.major, node.minor, node.file_mode) for node in edits.device_nodes}
-
-
-def their_hooks(edits: dict[str, Any]) -> list[tuple[Any, ...]]:
-    hooks = edits.get("hooks", [])
-    return [(each["hookName"], each["path"], tuple(each["args"]), tuple(each["env"])) for each in hooks]
-
-
-def our_hooks(edits: dra.ContainerEdits) -> list[tuple[Any, ...]]:
-    return [(each.hook_name, each.path, each.args, each.env) for each in edits.hooks]
-
-
-def split_links(hooks: list[tuple[Any, ...]]) -> tuple[set[str], list[tuple[Any, ...]]]:
-    """Return all links that the hooks create, and the other hooks."""
-    makers = [hook for hook in hooks if hook[2][1] == "create-symlinks"]
-    assert all(set(hook[2][2::2]) == {"--link"} for hook in makers)
-    links = {link for hook in makers for link in hook[2][3::2]}
-    return links, [hook for hook in hooks if hook not in makers]
-
-
 def test_the_devices_are_the_same(theirs: dict[str, Any], hardware: NvmlGpus) -> None:
     """A GPU that is divided is no device, and neither is an incomplete instance."""
     devices = allocatable(hardware)
@@ -189,9 +162,7 @@ def test_every_container_gets_the_same_nodes_files_and_variables(
 ) -> None:
     edits = ours.common(SYSTEM).edits
     assert our_nodes(edits) == their_nodes(theirs["containerEdits"])
-    assert {(m.host_path, m.container_path, frozenset(m.options)) for m in edits.mounts} == {
-        (m["hostPath"], m["containerPath"], frozenset(m["options"])) for m in theirs["containerEdits"]["mounts"]
-    }
+    assert our_mounts(edits) == their_mounts(theirs["containerEdits"])
     assert set(edits.env) == set(theirs["containerEdits"]["env"])
 
 

@@ -19,7 +19,6 @@ from typing import Final
 
 import dradriver as dra
 from dradriver_gpu_mig.files import name_path
-from dradriver_gpu_mig.host.paths import PROGRAM_FOLDERS, resolve
 from dradriver_gpu_mig.mps.cgroups import DaemonCgroups
 from dradriver_gpu_mig.mps.daemon import MpsDaemon, name_daemon
 from dradriver_gpu_mig.mps.host import MpsFolders, read_log
@@ -102,14 +101,15 @@ class NodeMpsHost:
             claim: UID of the claim, for errors.
 
         Raises:
-            DraError: NVIDIA's program, a program of the node or cgroups of version 2 are missing.
+            DraError: NVIDIA's program, a program of the node or cgroups of version 2 are missing, or this
+                process has no access to the node.
         """
-        name, root = name_daemon(claim), self._node.see(self._driver_root)
-        if missing := [each for each in _NODE_PROGRAMS if not _has_program(self._node.see(Path("/")), each)]:
+        name, root = name_daemon(claim), Path("/")
+        if missing := [each for each in _NODE_PROGRAMS if not self._node.has_program(root, each)]:
             raise dra.DraError(
                 f"{name}: the node has no {', '.join(missing)}. A driver in a pod needs hostPID to see the node"
             )
-        if not _has_program(root, _PROGRAM):
+        if not self._node.has_program(self._driver_root, _PROGRAM):
             raise dra.DraError(f"{name}: {_PROGRAM} does not exist below {self._driver_root} of this node")
         self._cgroups.check(claim)
 
@@ -175,7 +175,11 @@ class NodeMpsHost:
             time.sleep(_POLL_SECONDS)
 
     def configure(self, daemon: MpsDaemon) -> None:
-        """Send the limits to a daemon that answers. Repeating the call is a no-op.
+        """Send the limits to a daemon that answers, and read them back. Repeating the call is a no-op.
+
+        A client of an earlier daemon may have connected already, and the server that the daemon has started for
+        it has no limit of the memory. Such a server gets the limits too, for the memory that it allocates from
+        then on.
 
         Args:
             daemon: the daemon.
@@ -183,10 +187,17 @@ class NodeMpsHost:
         Raises:
             DraError: the daemon rejects a limit, or does not answer.
         """
-        if daemon.active_thread_percentage is not None:
-            self._send(daemon.claim, f"set_default_active_thread_percentage {daemon.active_thread_percentage}")
+        claim, percentage = daemon.claim, daemon.active_thread_percentage
+        if percentage is not None:
+            self._set_percentage(claim, f"set_default_active_thread_percentage {percentage}", percentage)
         for device, mebibytes in sorted(daemon.memory_limits.items()):
-            self._send(daemon.claim, f"set_default_device_pinned_mem_limit {device} {mebibytes}M")
+            self._send(claim, f"set_default_device_pinned_mem_limit {device} {mebibytes}M")
+            self._check_memory_limit(claim, f"get_default_device_pinned_mem_limit {device}", mebibytes)
+        for server in self._send(claim, "get_server_list").split():
+            if percentage is not None:
+                self._set_percentage(claim, f"set_active_thread_percentage {server} {percentage}", percentage)
+            for device, mebibytes in sorted(daemon.memory_limits.items()):
+                self._send(claim, f"set_device_pinned_mem_limit {server} {device} {mebibytes}M")
 
     def stop(self, claim: str) -> None:
         """Ask the daemon to end, wait for a while, and kill what is left in its cgroup.
@@ -310,25 +321,40 @@ class NodeMpsHost:
             return False
         return True
 
-    def _send(self, claim: str, request: str, seconds: float | None = None) -> None:
-        """Send a request to a daemon.
+    def _send(self, claim: str, request: str, seconds: float | None = None) -> str:
+        """Send a request to a daemon, and return its answer.
 
         Raises:
-            DraError: the daemon has no process, does not answer, or rejects the request.
+            DraError: the daemon has no process, or does not answer.
         """
         limit = self._answer_seconds if seconds is None else seconds
         for pid in self._cgroups.list_processes(claim):
             command = [*self._node.enter(pid, "mnt"), _PROGRAM]
             try:
-                run_program(
+                return run_program(
                     claim, request, command, seconds=limit, text=f"{request}\n", environment=_ENVIRONMENT
                 )
             except dra.DraError:
                 if pid in self._cgroups.list_processes(claim):
                     raise
                 continue  # this process has just ended: another one has the same view of the node
-            return
         raise dra.DraError(f"{name_daemon(claim)}: {request}: it has no process")
+
+    def _set_percentage(self, claim: str, request: str, percentage: int) -> None:
+        """Set a percentage. If NVIDIA's program rejects it, its status is 0, and it answers the last one."""
+        answer = self._send(claim, request)
+        if answer != f"{percentage:.1f}":
+            raise dra.DraError(f"{name_daemon(claim)}: {request} is rejected, and answered with {answer!r}")
+
+    def _check_memory_limit(self, claim: str, request: str, mebibytes: int) -> None:
+        """Check that there is a limit. If NVIDIA's program has rejected it, its status was 0.
+
+        The program rounds the limit that it answers, so the number is not compared.
+        """
+        answer = self._send(claim, request)
+        if not answer[:1].isdigit():
+            limit = f"a limit of {mebibytes} MiB is rejected"
+            raise dra.DraError(f"{name_daemon(claim)}: {limit}: {request} is answered with {answer!r}")
 
     def _make_start_error(self, claim: str, reason: str) -> dra.DraError:
         prefix = name_daemon(claim)
@@ -336,24 +362,14 @@ class NodeMpsHost:
         return dra.DraError(f"{text}\n{read_log(self._folders.log(claim))}")
 
 
-def _has_program(root: Path, name: str) -> bool:
-    return any(resolve(root, root / folder / name).is_file() for folder in PROGRAM_FOLDERS)
-
-
 def _make_limits(daemon: MpsDaemon) -> dict[str, str]:
-    """Return the environment variables with the devices of a daemon and its limits.
+    """Return the environment variables with the devices of a daemon and its percentage.
 
-    `configure` sends the limits once more, and learns whether the daemon accepts them. They are in the
-    environment too, because a client of an earlier daemon may connect before they are sent.
+    `configure` sends the percentage once more, and learns whether the daemon accepts it. It is in the
+    environment too, because a client of an earlier daemon may connect before. The variable with limits of the
+    memory has no effect on a daemon, only on a client.
     """
     variables = {"CUDA_VISIBLE_DEVICES": ",".join(daemon.devices)}
     if daemon.active_thread_percentage is not None:
         variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(daemon.active_thread_percentage)
-    limits = [
-        f"{index}={daemon.memory_limits[device]}M"
-        for index, device in enumerate(daemon.devices)
-        if device in daemon.memory_limits
-    ]
-    if limits:
-        variables["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
     return variables

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import IO, Final
 
 import dradriver as dra
-from dradriver_gpu_mig.host.paths import resolve
+from dradriver_gpu_mig.host.paths import PROGRAM_FOLDERS, resolve
 from dradriver_gpu_mig.mps.daemon import name_daemon
 
 __all__ = ["SEARCH", "NodeView", "run_program"]
 
 _ENTER: Final = Path(__file__).with_name("enter.py")
 
-SEARCH: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+SEARCH: Final = {"PATH": ":".join(f"/{folder}" for folder in PROGRAM_FOLDERS)}
 """Environment of programs on the node: those of the driver's image mean nothing there."""
 
 _COMMAND_SECONDS: Final = 10.0
@@ -39,9 +39,24 @@ class NodeView:
 
         Args:
             path: the file, as the node sees it.
+
+        Raises:
+            DraError: this process has no access to the node.
         """
-        root = self._root
-        return resolve(root, root / path.relative_to("/"))
+        return self._resolve(self._root, path.relative_to("/"))
+
+    def has_program(self, root: Path, name: str) -> bool:
+        """Return whether a process of the node finds a program.
+
+        Args:
+            root: root of the process, as the node sees it.
+            name: file name of the program.
+
+        Raises:
+            DraError: this process has no access to the node.
+        """
+        folder = self.see(root)
+        return any(self._resolve(folder, Path(each, name)).is_file() for each in PROGRAM_FOLDERS)
 
     def is_mount_point(self, path: Path) -> bool:
         """Return whether something is mounted at a folder of the node.
@@ -82,6 +97,14 @@ class NodeView:
         """
         run_program(claim, command[0], [*self.enter_node(), *command], seconds=_COMMAND_SECONDS)
 
+    def _resolve(self, root: Path, path: Path) -> Path:
+        try:
+            return resolve(root, root / path)
+        except OSError as error:
+            raise dra.DraError(
+                f"the files of the node cannot be read. A driver in a pod must be privileged: {error}"
+            ) from error
+
     @property
     def _root(self) -> Path:
         return self._proc / str(self._target) / "root"
@@ -96,8 +119,8 @@ def run_program(
     text: str = "",
     environment: Mapping[str, str] = SEARCH,
     output: IO[bytes] | None = None,
-) -> None:
-    """Run a program, and wait until it ends.
+) -> str:
+    """Run a program, wait until it ends, and return what it has printed.
 
     Args:
         claim: UID of the claim.
@@ -106,7 +129,7 @@ def run_program(
         seconds: time limit.
         text: input of the program.
         environment: environment variables.
-        output: file for the program's output; None: the output is part of the error.
+        output: file for the program's output, which is not returned then; None: an error contains the output.
 
     Raises:
         DraError: the program does not exist, fails, or does not end in time.
@@ -129,6 +152,7 @@ def run_program(
         message = (completed.stderr or completed.stdout or b"").decode(errors="replace").strip()
         status = f"{action} fails with status {completed.returncode}"
         raise dra.DraError(f"{name_daemon(claim)}: {status}: {message or 'no message'}")
+    return (completed.stdout or b"").decode(errors="replace").strip()
 
 
 def _decode_mount_point(line: bytes) -> str:

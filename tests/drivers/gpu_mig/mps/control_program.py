@@ -3,7 +3,12 @@
 
 With `-d`, it starts a daemon in the background, like NVIDIA's program. Otherwise, it sends each line of its
 input to the daemon, and prints the answers. What the daemon was sent is in `state.json` of its log folder. If
-the file /run/never-answers exists, the daemon starts, and does not listen.
+the file /run/never-answers exists, the daemon starts, and does not listen. If the file /run/rejects-limits
+exists, the daemon rejects every limit. If the file /run/has-server exists, a client has started a server.
+
+As in NVIDIA's program (580.159), the status is 0 whenever a daemon answers, also if it rejects the request: a
+percentage is answered with the one in force, a limit of the memory with nothing, and only a question for the
+limit tells whether there is one.
 """
 
 import json
@@ -14,6 +19,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+HAS_SERVER = Path("/run/has-server")
+SERVER = "4711"
+REJECTS_LIMITS = Path("/run/rejects-limits")
 SOCKET = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", ""), "control")
 
 
@@ -29,33 +37,54 @@ class ControlState:
             "arguments": sys.argv[1:],
             "devices": self.devices,
             "percentage": read_number(os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")),
-            "limits": self.read_limits(os.environ.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "")),
+            "limits": {},
+            "server": {},
         }
+        if REJECTS_LIMITS.exists():
+            self.values["percentage"] = None
         self.write()
-
-    def read_limits(self, text: str) -> dict[str, int]:
-        pairs = (each.split("=") for each in text.split(",") if each)
-        return {self.devices[int(index)]: int(limit.removesuffix("M")) for index, limit in pairs}
 
     def write(self) -> None:
         new = self.log / "state.new"
         new.write_text(json.dumps(self.values))
         new.rename(self.log / "state.json")
 
+    def get_percentage(self) -> str:
+        return f"{self.values['percentage'] or 100:.1f}"
+
     def answer(self, request: str) -> str:
         match request.split():
             case ["get_server_list"]:
-                return f"{os.getpid()}"
-            case ["set_default_active_thread_percentage", percentage]:
-                self.values["percentage"] = int(percentage)
-            case ["set_default_device_pinned_mem_limit", device, limit] if device in self.devices:
-                self.values["limits"][device] = int(limit.removesuffix("M"))
+                return SERVER if HAS_SERVER.exists() else ""
+            case ["get_default_active_thread_percentage"]:
+                return self.get_percentage()
+            case ["get_default_device_pinned_mem_limit", device]:
+                limit = self.values["limits"].get(device, 0)
+                return f"{limit >> 10}G" if limit >> 10 else f"{limit}M" if limit else ""
             case ["quit"]:
                 return ""
-            case _:
-                return f"error: {request}"
+            case words:
+                answer = self.change(words)
         self.write()
-        return ""
+        return answer
+
+    def change(self, words: list[str]) -> str:
+        match words:
+            case ["set_default_active_thread_percentage", percentage]:
+                if not REJECTS_LIMITS.exists():
+                    self.values["percentage"] = int(percentage)
+                return self.get_percentage()
+            case ["set_default_device_pinned_mem_limit", device, limit]:
+                if not REJECTS_LIMITS.exists():
+                    self.values["limits"][device] = int(limit.removesuffix("M"))
+                return ""
+            case ["set_active_thread_percentage", server, percentage] if server == SERVER:
+                self.values["server"]["percentage"] = int(percentage)
+                return f"{int(percentage):.1f}"
+            case ["set_device_pinned_mem_limit", server, device, limit] if server == SERVER:
+                self.values["server"][device] = int(limit.removesuffix("M"))
+                return ""
+        return f'Unknown command "{" ".join(words)}"'
 
 
 def read_number(text: str | None) -> int | None:
@@ -101,7 +130,7 @@ def send(request: str) -> int:
             stream.flush()
             answer = stream.read()
     print(answer)
-    return 1 if answer.startswith("error") else 0
+    return 0
 
 
 def main() -> int:

@@ -154,7 +154,7 @@ async def test_the_daemon_gets_only_its_own_environment(
     await open_daemons(node).start(MpsDaemon(claim=CLAIM, devices=(GPU, OTHER_GPU), multi_user=True))
     state = node.state(CLAIM)
     assert state["environment"] == {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/nvidia/bin",
         "CUDA_VISIBLE_DEVICES": f"{GPU},{OTHER_GPU}",
         "CUDA_MPS_PIPE_DIRECTORY": "/run/dradriver-mps/pipe",
         "CUDA_MPS_LOG_DIRECTORY": "/run/dradriver-mps/log",
@@ -162,11 +162,13 @@ async def test_the_daemon_gets_only_its_own_environment(
     assert state["arguments"] == ["-d", "-M"]
 
 
-async def test_a_rejected_limit_is_an_error_and_leaves_nothing(node: NodeBench) -> None:
-    desired = MpsDaemon(claim=CLAIM, devices=(GPU,), memory_limits={OTHER_GPU: 1})
-    with pytest.raises(DraError, match=f"set_default_device_pinned_mem_limit {OTHER_GPU} 1M fails"):
-        await open_daemons(node).start(desired)
-    assert node.remains(CLAIM) == []
+async def test_nvidias_program_may_be_in_the_folder_of_container_optimized_nodes(node: NodeBench) -> None:
+    folder = node.root / "usr-local"
+    (folder / "nvidia/bin").mkdir(parents=True)
+    (node.root / "sbin/nvidia-cuda-mps-control").rename(folder / "nvidia/bin/nvidia-cuda-mps-control")
+    node.run("mount", "--bind", str(folder), str(node.root / "usr/local"))
+    await open_daemons(node).start(make_daemon(CLAIM))
+    assert node.limits(CLAIM) == (50, {GPU: 1024})
 
 
 async def test_a_node_without_nvidias_program_is_an_error_that_names_it(node: NodeBench) -> None:
@@ -190,6 +192,19 @@ async def test_a_node_without_cgroups_of_version_2_is_an_error(node: NodeBench, 
         host.check(CLAIM)
 
 
+async def test_a_driver_that_cannot_see_the_node_is_an_error(
+    node: NodeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a privileged pod can see the root of a process of the node."""
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_symlink", refuse)
+    with pytest.raises(DraError, match=r"must be privileged: .*Permission denied: '/proc/\d+/root"):
+        node.host().check(CLAIM)
+
+
 async def test_a_node_without_the_programs_that_a_daemon_needs_is_an_error(node: NodeBench) -> None:
     """A pod without hostPID sees its own image, which has none."""
     node.run("mount", "-t", "tmpfs", "empty", "/usr")
@@ -197,15 +212,36 @@ async def test_a_node_without_the_programs_that_a_daemon_needs_is_an_error(node:
         node.host().check(CLAIM)
 
 
-async def test_limits_hold_from_the_start_of_a_daemon(node: NodeBench) -> None:
-    """A client of an earlier daemon may connect before the limits are sent."""
+async def test_limits_hold_for_a_client_that_connects_before_they_are_sent(node: NodeBench) -> None:
+    """A client of an earlier daemon may connect as soon as the next one listens."""
     daemon, host = make_daemon(CLAIM), node.host()
     host.mount(CLAIM)
     host.start(daemon)
+    assert node.limits(CLAIM) == (50, {})
+    (node.root / "run/has-server").touch()
+    host.configure(daemon)
     assert node.limits(CLAIM) == (50, {GPU: 1024})
+    assert node.state(CLAIM)["server"] == {"percentage": 50, GPU: 1024}
     host.stop(CLAIM)
     host.unmount(CLAIM)
     host.remove(CLAIM)
+
+
+@pytest.mark.parametrize(
+    ("percentage", "rejected"),
+    [
+        (50, "set_default_active_thread_percentage 50 is rejected, and answered with '100.0'"),
+        (None, "a limit of 1024 MiB is rejected: get_default_device_pinned_mem_limit .* is answered with ''"),
+    ],
+)
+async def test_a_limit_that_nvidias_program_rejects_is_an_error(
+    node: NodeBench, percentage: int | None, rejected: str
+) -> None:
+    """The program itself ends with status 0."""
+    (node.root / "run/rejects-limits").touch()
+    with pytest.raises(DraError, match=rf"claim {CLAIM}: {rejected}"):
+        await open_daemons(node).start(make_daemon(CLAIM, percentage=percentage))
+    assert node.remains(CLAIM) == []
 
 
 async def test_files_that_containers_remove_meanwhile_do_not_prevent_a_start(

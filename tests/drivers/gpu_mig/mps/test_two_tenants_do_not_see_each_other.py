@@ -9,6 +9,9 @@ from tests.drivers.gpu_mig.mps.benches import PROGRAM, NodeBench, make_daemon, o
 
 CLAIM = "2f0e4f6c-6c1e-4c43-8a3e-0d8c33b8a001"
 OTHER = "2f0e4f6c-6c1e-4c43-8a3e-0d8c33b8a002"
+PERCENTAGES = {CLAIM: 30, OTHER: 70}
+"""A daemon is known by its percentage."""
+ASK_PERCENTAGE = "get_default_active_thread_percentage\n"
 
 CONTAINER = """
 set -eu
@@ -46,12 +49,12 @@ def test_edits_of_two_claims_share_no_path_of_the_node(node: NodeBench) -> None:
 
 async def test_a_container_reaches_only_the_daemon_of_its_claim(node: NodeBench) -> None:
     daemons = open_daemons(node)
-    for claim in (CLAIM, OTHER):
-        await daemons.start(make_daemon(claim))
+    for claim, percentage in PERCENTAGES.items():
+        await daemons.start(make_daemon(claim, percentage=percentage))
     assert node.identity(CLAIM) != node.identity(OTHER)
-    for claim in (CLAIM, OTHER):
+    for claim, percentage in PERCENTAGES.items():
         pid = node.identity(claim)
-        assert run_in_container(node, claim, PROGRAM, text="get_server_list\n").split() == [str(pid)]
+        assert run_in_container(node, claim, PROGRAM, text=ASK_PERCENTAGE) == f"{percentage}.0\n"
         assert run_in_container(node, claim, "ls", "/dev/shm").split() == [f"cuda.mps.{pid}"]
         assert run_in_container(node, claim, "ls", "/tmp/nvidia-mps").split() == ["control"]
         assert run_in_container(node, claim, "ls", "/run/dradriver-mps").split() == []
@@ -59,11 +62,10 @@ async def test_a_container_reaches_only_the_daemon_of_its_claim(node: NodeBench)
 
 async def test_the_end_of_one_daemon_does_not_concern_the_other(node: NodeBench) -> None:
     daemons = open_daemons(node)
-    for claim in (CLAIM, OTHER):
-        await daemons.start(make_daemon(claim))
+    for claim, percentage in PERCENTAGES.items():
+        await daemons.start(make_daemon(claim, percentage=percentage))
     await daemons.stop(CLAIM)
-    pid = node.identity(OTHER)
-    assert run_in_container(node, OTHER, PROGRAM, text="get_server_list\n").split() == [str(pid)]
+    assert run_in_container(node, OTHER, PROGRAM, text=ASK_PERCENTAGE) == f"{PERCENTAGES[OTHER]}.0\n"
 
 
 async def test_a_link_in_the_pipe_folder_does_not_lead_the_daemon_to_the_node(node: NodeBench) -> None:

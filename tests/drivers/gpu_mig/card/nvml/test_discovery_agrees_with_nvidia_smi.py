@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 
 import msgspec
@@ -108,11 +109,9 @@ def test_a_known_card_is_the_one_that_is_simulated(reading: Reading) -> None:
         for profile in profiles:
             if profile.id in simulated:
                 expected = simulated[profile.id]
-                assert (profile.name, profile.slices, profile.placements) == (
-                    expected.name,
-                    expected.slices,
-                    expected.placements,
-                )
+                # The memory differs by some MiB between versions of the driver.
+                assert replace(profile, memory=0) == replace(expected, memory=0)
+                assert abs(profile.memory - expected.memory) <= 512 * MIB
 
 
 # What is printed by real cards, cut down: the tests above are skipped where there is none.

@@ -1,0 +1,39 @@
+"""A program in a container runs on a real GPU: the driver prepares a claim, and runc starts the container."""
+
+from pathlib import Path
+
+import pytest
+
+import dradriver as dra
+from dradriver_gpu_mig.card import Gpu
+from tests.gpu.conftest import MakeNode, find_device
+from tests.gpu.cuda import SUM, find_missing_container, parse, run_in_container
+from tests.interop.loader_view.containers import run
+
+pytestmark = [
+    pytest.mark.skipif(bool(find_missing_container()), reason=find_missing_container() or "-"),
+    pytest.mark.timeout(180),
+]
+
+
+def test_a_kernel_runs_on_the_allocated_gpu(nodes: MakeNode, gpu: Gpu, image: Path) -> None:
+    node = nodes("mode: whole")
+    claim = node.allocate_blindly(("node-1", find_device(node, gpu).name))
+    facts = run_in_container(image, node.prepare(claim).edits, "add")
+    assert (facts["uuid"], facts["sum"]) == (gpu.uuid, str(SUM))
+    node.unprepare(claim)
+
+
+def test_nvidia_smi_in_the_container_lists_the_gpu(nodes: MakeNode, gpu: Gpu, image: Path) -> None:
+    node = nodes("mode: whole")
+    edits = node.prepare(node.allocate_blindly(("node-1", find_device(node, gpu).name))).edits
+    (program,) = {each.container_path for each in edits.mounts if each.container_path.endswith("/nvidia-smi")}
+    if Path(program).read_bytes()[:4] != b"\x7fELF":
+        pytest.skip(f"{program} of this machine is a script that starts another program")
+    done = run(image, edits, program, "-L")
+    assert gpu.uuid in done.stdout, done.stdout + done.stderr
+
+
+def test_a_container_without_a_claim_has_no_gpu(image: Path) -> None:
+    done = run(image, dra.ContainerEdits(), "/usr/bin/cuda-program", "add")
+    assert (done.returncode, "uuid" in parse(done.stdout)) == (1, False), done.stdout

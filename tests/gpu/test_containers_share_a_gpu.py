@@ -1,0 +1,108 @@
+"""Claims with shares of a real GPU. Each claim has an MPS daemon, and its containers are the clients."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import dradriver as dra
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.testing import Harness
+from dradriver_gpu_mig import GpuConfig
+from dradriver_gpu_mig.card import ComputeMode, Gpu
+from dradriver_gpu_mig.card.nvml import NvmlGpus
+from dradriver_gpu_mig.configs import GpuSharing, MpsConfig
+from dradriver_gpu_mig.mps import NodeMpsHost
+from dradriver_gpu_mig.settings import MpsSettings
+from tests.drivers.gpu_mig.mps.benches import find_cgroups, find_missing_right
+from tests.drivers.gpu_mig.nodes import allocate_share
+from tests.gpu.conftest import MakeNode, find_device
+from tests.gpu.cuda import OUT_OF_MEMORY, SUM, find_missing_container, parse, run_cuda, run_in_container
+
+# This process has the namespaces of the node, and unlike the first process it can always be entered.
+SETTINGS = f"{{mode: whole, consumableShares: 4, mps: {{nodeProcess: {os.getpid()}}}}}"
+LIMITED = MpsConfig(default_active_thread_percentage=50, default_pinned_device_memory_limit="2Gi")
+pytestmark = [
+    pytest.mark.skipif(bool(find_missing_container()), reason=find_missing_container() or "-"),
+    pytest.mark.timeout(180),
+]
+
+
+@pytest.fixture
+def node(nodes: MakeNode) -> Harness:
+    if reason := find_missing_right():
+        pytest.skip(reason)
+    root, proc, settings = Path("/"), Path("/proc"), MpsSettings(node_process=os.getpid())
+    try:
+        NodeMpsHost(root, driver_root_on_host=root, proc=proc, settings=settings).check("of a test")
+    except dra.DraError as error:
+        pytest.skip(str(error))
+    return nodes(SETTINGS)
+
+
+def allocate(node: Harness, gpu: Gpu, config: MpsConfig = LIMITED) -> ResourceClaim:
+    sharing = GpuSharing(strategy="MPS", mps_config=config)
+    return allocate_share(node, find_device(node, gpu).name, GpuConfig(sharing=sharing))
+
+
+def list_daemons() -> list[str]:
+    """Return the UIDs of claims that have a daemon."""
+    return [path.name for path in (find_cgroups() / "dradriver-mps").glob("*/")]
+
+
+def test_a_container_gets_its_part_of_the_gpu(
+    node: Harness, gpu: Gpu, hardware: NvmlGpus, image: Path, cuda_program: Path
+) -> None:
+    whole = int(parse(run_cuda(cuda_program, gpu).stdout)["multiprocessors"])
+    claim = allocate(node, gpu)
+    edits = node.prepare(claim).edits
+    facts = run_in_container(image, edits, "add")
+    assert (facts["uuid"], facts["sum"]) == (gpu.uuid, str(SUM))
+    assert int(facts["multiprocessors"]) <= whole // 2 + 1
+    assert run_in_container(image, edits, "allocate", "1024")["status"] == "0"
+    assert run_in_container(image, edits, "allocate", "2048")["status"] == str(OUT_OF_MEMORY)
+    assert hardware.compute_mode(gpu.uuid) is ComputeMode.DEFAULT
+    node.unprepare(claim)
+    assert list_daemons() == []
+
+
+def test_the_end_of_one_claim_does_not_concern_the_other(node: Harness, gpu: Gpu, image: Path) -> None:
+    claims = [allocate(node, gpu) for _ in range(2)]
+    prepared = [node.prepare(claim).edits for claim in claims]
+    assert [run_in_container(image, edits, "add")["sum"] for edits in prepared] == [str(SUM)] * 2
+    node.unprepare(claims[0])
+    assert run_in_container(image, prepared[1], "add")["sum"] == str(SUM)
+    node.unprepare(claims[1])
+
+
+def test_a_daemon_outlives_the_driver(node: Harness, gpu: Gpu, image: Path) -> None:
+    claim = allocate(node, gpu)
+    edits = node.prepare(claim).edits
+    node.restart()
+    assert run_in_container(image, edits, "add")["sum"] == str(SUM)
+    assert node.prepare(claim).edits == edits
+    node.unprepare(claim)
+
+
+def test_a_daemon_may_serve_several_users(node: Harness, gpu: Gpu, image: Path) -> None:
+    claim = allocate(node, gpu, MpsConfig(multi_user=True))
+    edits = node.prepare(claim).edits
+    assert run_in_container(image, edits, "add")["sum"] == str(SUM)
+    node.unprepare(claim)
+
+
+def test_a_limit_that_the_daemon_rejects_is_an_error(
+    node: Harness, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NVIDIA's program ends with status 0 then."""
+    send = NodeMpsHost._send
+
+    def send_nonsense(host: NodeMpsHost, claim: str, request: str, seconds: float | None = None) -> str:
+        return send(host, claim, request.replace("2048M", "much"), seconds)
+
+    monkeypatch.setattr(NodeMpsHost, "_send", send_nonsense)
+    claim = allocate(node, gpu)
+    with pytest.raises(dra.DraError, match="a limit of 2048 MiB is rejected"):
+        node.prepare(claim)
+    node.unprepare(claim)
+    assert list_daemons() == []
