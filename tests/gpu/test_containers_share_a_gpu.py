@@ -12,7 +12,7 @@ from dradriver_gpu_mig import GpuConfig
 from dradriver_gpu_mig.card import ComputeMode, Gpu
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.configs import GpuSharing, MpsConfig
-from dradriver_gpu_mig.mps import NodeMpsHost
+from dradriver_gpu_mig.mps import MpsDaemon, NodeMpsHost
 from dradriver_gpu_mig.settings import MpsSettings
 from tests.drivers.gpu_mig.mps.benches import find_cgroups, find_missing_right
 from tests.drivers.gpu_mig.nodes import allocate_share
@@ -28,13 +28,17 @@ pytestmark = [
 ]
 
 
+def make_host(folder: Path) -> NodeMpsHost:
+    settings = MpsSettings(node_process=os.getpid())
+    return NodeMpsHost(folder, driver_root_on_host=Path("/"), proc=Path("/proc"), settings=settings)
+
+
 @pytest.fixture
 def node(nodes: MakeNode) -> Harness:
     if reason := find_missing_right():
         pytest.skip(reason)
-    root, proc, settings = Path("/"), Path("/proc"), MpsSettings(node_process=os.getpid())
     try:
-        NodeMpsHost(root, driver_root_on_host=root, proc=proc, settings=settings).check("of a test")
+        make_host(Path("/")).check("of a test")
     except dra.DraError as error:
         pytest.skip(str(error))
     return nodes(SETTINGS)
@@ -88,6 +92,33 @@ def test_a_daemon_may_serve_several_users(node: Harness, gpu: Gpu, image: Path) 
     claim = allocate(node, gpu, MpsConfig(multi_user=True))
     edits = node.prepare(claim).edits
     assert run_in_container(image, edits, "add")["sum"] == str(SUM)
+    node.unprepare(claim)
+
+
+def test_a_server_that_a_client_has_started_already_gets_the_limits(
+    node: Harness, gpu: Gpu, image: Path, cuda_program: Path
+) -> None:
+    """After a restart of the daemon, a client may connect before the limits are sent."""
+    whole = int(parse(run_cuda(cuda_program, gpu).stdout)["multiprocessors"])
+    claim = allocate(node, gpu, MpsConfig())
+    edits = node.prepare(claim).edits
+    assert run_in_container(image, edits, "allocate", "2048") | {"uuid": ""} == {
+        "uuid": "",
+        "multiprocessors": str(whole),
+        "status": "0",
+    }
+    host = make_host(node.driver.data_dir / "mps")
+    host.configure(
+        MpsDaemon(
+            claim=claim.metadata.uid,
+            devices=(gpu.uuid,),
+            active_thread_percentage=25,
+            memory_limits={gpu.uuid: 2048},
+        )
+    )
+    facts = run_in_container(image, edits, "allocate", "2048")
+    assert facts["status"] == str(OUT_OF_MEMORY)
+    assert int(facts["multiprocessors"]) <= whole // 4 + 1
     node.unprepare(claim)
 
 

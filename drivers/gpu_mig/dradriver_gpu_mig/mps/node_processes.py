@@ -193,11 +193,24 @@ class NodeMpsHost:
         for device, mebibytes in sorted(daemon.memory_limits.items()):
             self._send(claim, f"set_default_device_pinned_mem_limit {device} {mebibytes}M")
             self._check_memory_limit(claim, f"get_default_device_pinned_mem_limit {device}", mebibytes)
-        for server in self._send(claim, "get_server_list").split():
-            if percentage is not None:
-                self._set_percentage(claim, f"set_active_thread_percentage {server} {percentage}", percentage)
-            for device, mebibytes in sorted(daemon.memory_limits.items()):
-                self._send(claim, f"set_device_pinned_mem_limit {server} {device} {mebibytes}M")
+        for server in self._list_servers(claim):
+            self._configure_server(daemon, server)
+
+    def _configure_server(self, daemon: MpsDaemon, server: str) -> None:
+        claim, percentage = daemon.claim, daemon.active_thread_percentage
+        for device, mebibytes in sorted(daemon.memory_limits.items()):
+            self._send(claim, f"set_device_pinned_mem_limit {server} {device} {mebibytes}M")
+        if percentage is None:
+            return
+        try:
+            self._set_percentage(claim, f"set_active_thread_percentage {server} {percentage}", percentage)
+        except dra.DraError:
+            if server in self._list_servers(claim):
+                raise
+
+    def _list_servers(self, claim: str) -> list[str]:
+        """Return the PIDs of the daemon's servers. A server ends some time after its last client."""
+        return self._send(claim, "get_server_list").split()
 
     def stop(self, claim: str) -> None:
         """Ask the daemon to end, wait for a while, and kill what is left in its cgroup.
