@@ -1,7 +1,7 @@
-"""For any selector, one evaluation ends within the CPU time of ten additions for each step, and 64 MiB.
+"""For any selector, one evaluation ends within the CPU time of twelve additions for each step, and 64 MiB.
 
 A separate process evaluates hostile selectors with limited memory. It compares the CPU time of each one with
-that of additions in a Python loop right before; the best of several runs counts. KILLS in the environment,
+that of additions in a Python loop; the best of several runs counts. KILLS in the environment,
 which `make faults` sets, scales their number; SEED is the first seed. `tests/properties/cel` has the law in
 terms of calls and bytes, without a measurement of time.
 """

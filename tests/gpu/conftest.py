@@ -80,7 +80,7 @@ def image(request: pytest.FixtureRequest, tmp_path: Path, cuda_program: Path) ->
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[MakeNode]:
-    """Start the driver on this machine with some settings, once a test. Its hook is the one of our image."""
+    """Start the driver on this machine, at most once in a test. Its hook is the one of our image."""
     started: list[Harness] = []
 
     def start(settings: str) -> Harness:

@@ -26,7 +26,8 @@ NAME = "gpu.nvidia.com"
 async def test_a_pod_runs_a_kernel_on_the_gpu_of_its_claim(gpu: Gpu, cuda_program: Path) -> None:
     this_gpu = f"device.attributes['{NAME}'].uuid == '{gpu.uuid}'"
     request = builders.device_request(NAME, this_gpu)
-    command = ["sh", "-c", f"{cuda_program} add | grep -qx 'sum {SUM}'"]
+    script = f"set -e; {cuda_program} add > out; grep -x 'uuid {gpu.uuid}' out; grep -x 'sum {SUM}' out"
+    command = ["sh", "-c", script]
     pod = builders.pod("claim-1", command=command)
     pod = replace(pod, spec=replace(pod.spec, restart_policy="Never"))
     with tempfile.TemporaryDirectory(prefix="dra-") as folder:

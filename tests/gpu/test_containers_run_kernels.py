@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-import dradriver as dra
 from dradriver_gpu_mig.card import Gpu
 from tests.gpu.conftest import MakeNode, find_device
 from tests.gpu.cuda import SUM, find_missing_container, parse, run_in_container
@@ -34,6 +34,9 @@ def test_nvidia_smi_in_the_container_lists_the_gpu(nodes: MakeNode, gpu: Gpu, im
     assert gpu.uuid in done.stdout, done.stdout + done.stderr
 
 
-def test_a_container_without_a_claim_has_no_gpu(image: Path) -> None:
-    done = run(image, dra.ContainerEdits(), "/usr/bin/cuda-program", "add")
-    assert (done.returncode, "uuid" in parse(done.stdout)) == (1, False), done.stdout
+def test_a_container_with_the_libraries_alone_has_no_gpu(nodes: MakeNode, gpu: Gpu, image: Path) -> None:
+    node = nodes("mode: whole")
+    edits = node.prepare(node.allocate_blindly(("node-1", find_device(node, gpu).name))).edits
+    done = run(image, replace(edits, device_nodes=()), "/usr/bin/cuda-program", "add")
+    assert done.returncode == 1
+    assert "cuInit" in parse(done.stdout), done.stdout + done.stderr

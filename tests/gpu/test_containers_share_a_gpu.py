@@ -1,6 +1,7 @@
 """Claims with shares of a real GPU. Each claim has an MPS daemon, and its containers are the clients."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,14 +35,17 @@ def make_host(folder: Path) -> NodeMpsHost:
 
 
 @pytest.fixture
-def node(nodes: MakeNode) -> Harness:
+def node(nodes: MakeNode) -> Iterator[Harness]:
     if reason := find_missing_right():
         pytest.skip(reason)
     try:
         make_host(Path("/")).check("of a test")
     except dra.DraError as error:
         pytest.skip(str(error))
-    return nodes(SETTINGS)
+    node = nodes(SETTINGS)
+    yield node
+    for uid in node.prepared():  # of a failed test
+        node.unprepare(uid)
 
 
 def allocate(node: Harness, gpu: Gpu, config: MpsConfig = LIMITED) -> ResourceClaim:
@@ -95,30 +99,36 @@ def test_a_daemon_may_serve_several_users(node: Harness, gpu: Gpu, image: Path) 
     node.unprepare(claim)
 
 
-def test_a_server_that_a_client_has_started_already_gets_the_limits(
-    node: Harness, gpu: Gpu, image: Path, cuda_program: Path
-) -> None:
-    """After a restart of the daemon, a client may connect before the limits are sent."""
-    whole = int(parse(run_cuda(cuda_program, gpu).stdout)["multiprocessors"])
+def test_a_server_of_earlier_limits_is_killed(node: Harness, gpu: Gpu, image: Path, cuda_program: Path) -> None:
+    """A container that is still running may connect to a restarted daemon before the limits are sent."""
+    whole = run_cuda(cuda_program, gpu, "allocate", "2048").stdout
     claim = allocate(node, gpu, MpsConfig())
-    edits = node.prepare(claim).edits
-    assert run_in_container(image, edits, "allocate", "2048") | {"uuid": ""} == {
-        "uuid": "",
-        "multiprocessors": str(whole),
-        "status": "0",
-    }
-    host = make_host(node.driver.data_dir / "mps")
-    host.configure(
-        MpsDaemon(
-            claim=claim.metadata.uid,
-            devices=(gpu.uuid,),
-            active_thread_percentage=25,
-            memory_limits={gpu.uuid: 2048},
-        )
-    )
+    edits, uid = node.prepare(claim).edits, claim.metadata.uid
+    assert run_in_container(image, edits, "allocate", "2048") == parse(whole)
+    host, limits = make_host(node.driver.data_dir / "mps"), {gpu.uuid: 2048}
+    (server,) = host._send(uid, "get_server_list").split()
+    host.configure(MpsDaemon(claim=uid, devices=(gpu.uuid,), active_thread_percentage=25, memory_limits=limits))
     facts = run_in_container(image, edits, "allocate", "2048")
     assert facts["status"] == str(OUT_OF_MEMORY)
-    assert int(facts["multiprocessors"]) <= whole // 4 + 1
+    assert int(facts["multiprocessors"]) <= int(parse(whole)["multiprocessors"]) // 4 + 1
+    assert server not in host._send(uid, "get_server_list").split()
+    node.unprepare(claim)
+
+
+def test_a_limit_for_an_ordinal_has_the_same_effect(
+    node: Harness, gpu: Gpu, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some versions of NVIDIA's program apply no limit for a UUID."""
+    send = NodeMpsHost._send
+
+    def send_no_uuid(host: NodeMpsHost, claim: str, request: str, seconds: float | None = None) -> str:
+        return "" if gpu.uuid in request else send(host, claim, request, seconds)
+
+    monkeypatch.setattr(NodeMpsHost, "_send", send_no_uuid)
+    claim = allocate(node, gpu)
+    edits = node.prepare(claim).edits
+    assert run_in_container(image, edits, "allocate", "1024")["status"] == "0"
+    assert run_in_container(image, edits, "allocate", "2048")["status"] == str(OUT_OF_MEMORY)
     node.unprepare(claim)
 
 
@@ -133,7 +143,7 @@ def test_a_limit_that_the_daemon_rejects_is_an_error(
 
     monkeypatch.setattr(NodeMpsHost, "_send", send_nonsense)
     claim = allocate(node, gpu)
-    with pytest.raises(dra.DraError, match="a limit of 2048 MiB is rejected"):
+    with pytest.raises(dra.DraError, match=r"a memory limit of 2048 MiB for .* is rejected"):
         node.prepare(claim)
     node.unprepare(claim)
     assert list_daemons() == []

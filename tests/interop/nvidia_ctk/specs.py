@@ -22,7 +22,7 @@ DIFFERENCES = (
     "paths of links in `/dev/dri/by-path`",
     "folder `/tmp/nvidia-mps`",
 )
-"""All that our edits have otherwise than those of nvidia-ctk; docs/drivers/gpu-mig.md has the reasons."""
+"""All differences between our edits and those of nvidia-ctk; docs/drivers/gpu-mig.md has the reasons."""
 
 
 def their_nodes(edits: dict[str, Any]) -> set[tuple[str, int, int, int]]:

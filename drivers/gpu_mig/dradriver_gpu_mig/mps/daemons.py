@@ -225,8 +225,7 @@ class MpsDaemons:
             case DaemonStep.START:
                 await self._call(claim, self._host.start, record)
             case DaemonStep.FINISH:
-                await self._call(claim, self._host.configure, record)
-                await self._write(record, DaemonState.READY)
+                await self._finish(record)
             case DaemonStep.STOP:
                 await self._call(claim, self._host.stop, claim)
             case DaemonStep.KILL:
@@ -235,6 +234,15 @@ class MpsDaemons:
                 await self._call(claim, self._host.unmount, claim)
             case _:
                 await self._delete(claim)
+
+    async def _finish(self, record: MpsDaemon) -> None:
+        """Send the limits, and record that the daemon is ready. A daemon without its limits is killed."""
+        try:
+            await self._call(record.claim, self._host.configure, record)
+        except dra.DraError:
+            await self._call(record.claim, self._host.kill, record.claim)
+            raise
+        await self._write(record, DaemonState.READY)
 
     async def _observe(self, claim: str) -> ObservedDaemon:
         return await self._call(claim, self._host.observe, claim)

@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -175,42 +176,24 @@ class NodeMpsHost:
             time.sleep(_POLL_SECONDS)
 
     def configure(self, daemon: MpsDaemon) -> None:
-        """Send the limits to a daemon that answers, and read them back. Repeating the call is a no-op.
+        """Send the limits to a daemon that answers, and check that it has them. Repeating the call is a no-op.
 
-        A client of an earlier daemon may have connected already, and the server that the daemon has started for
-        it has no limit of the memory. Such a server gets the limits too, for the memory that it allocates from
-        then on.
+        A container that is still running may have connected before, without a limit of its memory. A limit
+        applies to new clients only, so the servers of such clients are killed.
 
         Args:
             daemon: the daemon.
 
         Raises:
-            DraError: the daemon rejects a limit, or does not answer.
+            DraError: the daemon rejects a limit, or does not answer in time.
         """
-        claim, percentage = daemon.claim, daemon.active_thread_percentage
-        if percentage is not None:
-            self._set_percentage(claim, f"set_default_active_thread_percentage {percentage}", percentage)
-        for device, mebibytes in sorted(daemon.memory_limits.items()):
-            self._send(claim, f"set_default_device_pinned_mem_limit {device} {mebibytes}M")
-            self._check_memory_limit(claim, f"get_default_device_pinned_mem_limit {device}", mebibytes)
-        for server in self._list_servers(claim):
-            self._configure_server(daemon, server)
-
-    def _configure_server(self, daemon: MpsDaemon, server: str) -> None:
-        claim, percentage = daemon.claim, daemon.active_thread_percentage
-        for device, mebibytes in sorted(daemon.memory_limits.items()):
-            self._send(claim, f"set_device_pinned_mem_limit {server} {device} {mebibytes}M")
-        if percentage is None:
-            return
-        try:
-            self._set_percentage(claim, f"set_active_thread_percentage {server} {percentage}", percentage)
-        except dra.DraError:
-            if server in self._list_servers(claim):
-                raise
-
-    def _list_servers(self, claim: str) -> list[str]:
-        """Return the PIDs of the daemon's servers. A server ends some time after its last client."""
-        return self._send(claim, "get_server_list").split()
+        claim, deadline = daemon.claim, time.monotonic() + self._start_seconds
+        if daemon.active_thread_percentage is not None:
+            self._limit_threads(claim, daemon.active_thread_percentage, deadline)
+        for ordinal, device in enumerate(daemon.devices):
+            if device in daemon.memory_limits:
+                self._limit_memory(claim, (str(ordinal), device), daemon.memory_limits[device], deadline)
+        self._kill_servers(claim, deadline)
 
     def stop(self, claim: str) -> None:
         """Ask the daemon to end, wait for a while, and kill what is left in its cgroup.
@@ -298,7 +281,7 @@ class NodeMpsHost:
     def _launch(self, daemon: MpsDaemon) -> None:
         """Run the program that starts the daemon in the background, and return when the program ends."""
         claim = daemon.claim
-        environment = {**_ENVIRONMENT, **_make_limits(daemon)}
+        environment = {**_ENVIRONMENT, **_make_variables(daemon)}
         command = [
             *self._node.enter_node(),
             *(
@@ -353,21 +336,50 @@ class NodeMpsHost:
                 continue  # this process has just ended: another one has the same view of the node
         raise dra.DraError(f"{name_daemon(claim)}: {request}: it has no process")
 
-    def _set_percentage(self, claim: str, request: str, percentage: int) -> None:
-        """Set a percentage. If NVIDIA's program rejects it, its status is 0, and it answers the last one."""
-        answer = self._send(claim, request)
+    def _limit_threads(self, claim: str, percentage: int, deadline: float) -> None:
+        """Set the default percentage.
+
+        NVIDIA's program exits with status 0 even if the daemon rejects the value. The answer is the percentage
+        in force.
+        """
+        request = f"set_default_active_thread_percentage {percentage}"
+        answer = self._ask(claim, request, deadline)
         if answer != f"{percentage:.1f}":
             raise dra.DraError(f"{name_daemon(claim)}: {request} is rejected, and answered with {answer!r}")
 
-    def _check_memory_limit(self, claim: str, request: str, mebibytes: int) -> None:
-        """Check that there is a limit. If NVIDIA's program has rejected it, its status was 0.
+    def _limit_memory(self, claim: str, names: Sequence[str], mebibytes: int, deadline: float) -> None:
+        """Set the default limit of a device, and check that there is one.
 
-        The program rounds the limit that it answers, so the number is not compared.
+        The exit status of NVIDIA's program does not show a rejection. The limit that it answers is rounded, so
+        the number is not compared.
+
+        Args:
+            claim: UID of the claim.
+            names: names of the device. Not every version of the program knows a UUID, or applies its limit
+                (NVIDIA/k8s-device-plugin, pull request 572).
+            mebibytes: the limit.
+            deadline: time of the monotonic clock.
         """
-        answer = self._send(claim, request)
-        if not answer[:1].isdigit():
-            limit = f"a limit of {mebibytes} MiB is rejected"
-            raise dra.DraError(f"{name_daemon(claim)}: {limit}: {request} is answered with {answer!r}")
+        answers = []
+        for name in names:
+            self._ask(claim, f"set_default_device_pinned_mem_limit {name} {mebibytes}M", deadline)
+            answers.append(self._ask(claim, f"get_default_device_pinned_mem_limit {name}", deadline))
+        if not any(answer[:1].isdigit() for answer in answers):
+            limit = f"a memory limit of {mebibytes} MiB for {names[-1]} is rejected"
+            raise dra.DraError(f"{name_daemon(claim)}: {limit}, and answered with {answers[-1]!r}")
+
+    def _kill_servers(self, claim: str, deadline: float) -> None:
+        """Kill the servers that exist, and wait until the daemon knows it. New clients get another server."""
+        servers = set(self._ask(claim, "get_server_list", deadline).split())
+        for pid in self._cgroups.list_processes(claim):
+            if str(pid) in servers:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        while servers & set(self._ask(claim, "get_server_list", deadline).split()):
+            time.sleep(_POLL_SECONDS)
+
+    def _ask(self, claim: str, request: str, deadline: float) -> str:
+        return self._send(claim, request, min(self._answer_seconds, max(0.0, deadline - time.monotonic())))
 
     def _make_start_error(self, claim: str, reason: str) -> dra.DraError:
         prefix = name_daemon(claim)
@@ -375,12 +387,12 @@ class NodeMpsHost:
         return dra.DraError(f"{text}\n{read_log(self._folders.log(claim))}")
 
 
-def _make_limits(daemon: MpsDaemon) -> dict[str, str]:
+def _make_variables(daemon: MpsDaemon) -> dict[str, str]:
     """Return the environment variables with the devices of a daemon and its percentage.
 
-    `configure` sends the percentage once more, and learns whether the daemon accepts it. It is in the
-    environment too, because a client of an earlier daemon may connect before. The variable with limits of the
-    memory has no effect on a daemon, only on a client.
+    `configure` checks that the daemon accepts the percentage. The percentage is in the environment too, because
+    a container that is still running may connect before `configure` runs. Limits of the memory in the
+    environment of a daemon have no effect, so they are not in it.
     """
     variables = {"CUDA_VISIBLE_DEVICES": ",".join(daemon.devices)}
     if daemon.active_thread_percentage is not None:

@@ -66,6 +66,7 @@ class NodeView:
 
         Raises:
             OSError: the node's procfs cannot be read.
+            DraError: this process has no access to the node.
         """
         lines = (self._proc / str(self._target) / "mountinfo").read_bytes().splitlines()
         wanted = str(Path("/", self.see(path).relative_to(self._root)))
@@ -99,6 +100,7 @@ class NodeView:
 
     def _resolve(self, root: Path, path: Path) -> Path:
         try:
+            self._root.stat()  # `Path.is_symlink` of new versions of Python hides that there is no access
             return resolve(root, root / path)
         except OSError as error:
             raise dra.DraError(

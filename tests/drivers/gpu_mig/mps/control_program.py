@@ -2,9 +2,13 @@
 """A fake nvidia-cuda-mps-control. It needs only the standard library, because it runs in another root.
 
 With `-d`, it starts a daemon in the background, like NVIDIA's program. Otherwise, it sends each line of its
-input to the daemon, and prints the answers. What the daemon was sent is in `state.json` of its log folder. If
-the file /run/never-answers exists, the daemon starts, and does not listen. If the file /run/rejects-limits
-exists, the daemon rejects every limit. If the file /run/has-server exists, a client has started a server.
+input to the daemon, and prints the answers. What it has received is in `state.json` of its log folder. Files
+below its root change what it does:
+
+- /run/never-answers: the daemon starts, and does not listen.
+- /run/rejects-limits: the daemon rejects every limit.
+- /run/knows-ordinals-only: the daemon accepts no memory limit for a UUID.
+- /run/has-client: the daemon starts with a server, as if a client had connected.
 
 As in NVIDIA's program (580.159), the status is 0 whenever a daemon answers, also if it rejects the request: a
 percentage is answered with the one in force, a limit of the memory with nothing, and only a question for the
@@ -19,8 +23,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HAS_SERVER = Path("/run/has-server")
-SERVER = "4711"
+KNOWS_ORDINALS_ONLY = Path("/run/knows-ordinals-only")
+HAS_CLIENT = Path("/run/has-client")
 REJECTS_LIMITS = Path("/run/rejects-limits")
 SOCKET = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", ""), "control")
 
@@ -38,7 +42,7 @@ class ControlState:
             "devices": self.devices,
             "percentage": read_number(os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")),
             "limits": {},
-            "server": {},
+            "server": start_server() if HAS_CLIENT.exists() else None,
         }
         if REJECTS_LIMITS.exists():
             self.values["percentage"] = None
@@ -52,14 +56,28 @@ class ControlState:
     def get_percentage(self) -> str:
         return f"{self.values['percentage'] or 100:.1f}"
 
+    def find_device(self, name: str) -> str:
+        """Return the UUID of a device that is named by it or by its ordinal; an empty text if it is unknown."""
+        if name.isdigit():
+            return self.devices[int(name)]
+        return name if name in self.devices and not KNOWS_ORDINALS_ONLY.exists() else ""
+
+    def find_server(self) -> str:
+        """Return the PID of the server, or an empty text if it has ended."""
+        server = self.values["server"]
+        if server is None or os.waitpid(server, os.WNOHANG) != (0, 0):
+            self.values["server"] = None
+            return ""
+        return str(server)
+
     def answer(self, request: str) -> str:
         match request.split():
             case ["get_server_list"]:
-                return SERVER if HAS_SERVER.exists() else ""
+                return self.find_server()
             case ["get_default_active_thread_percentage"]:
                 return self.get_percentage()
-            case ["get_default_device_pinned_mem_limit", device]:
-                limit = self.values["limits"].get(device, 0)
+            case ["get_default_device_pinned_mem_limit", name]:
+                limit = self.values["limits"].get(self.find_device(name), 0)
                 return f"{limit >> 10}G" if limit >> 10 else f"{limit}M" if limit else ""
             case ["quit"]:
                 return ""
@@ -74,17 +92,21 @@ class ControlState:
                 if not REJECTS_LIMITS.exists():
                     self.values["percentage"] = int(percentage)
                 return self.get_percentage()
-            case ["set_default_device_pinned_mem_limit", device, limit]:
-                if not REJECTS_LIMITS.exists():
+            case ["set_default_device_pinned_mem_limit", name, limit]:
+                device = self.find_device(name)
+                if device and not REJECTS_LIMITS.exists():
                     self.values["limits"][device] = int(limit.removesuffix("M"))
                 return ""
-            case ["set_active_thread_percentage", server, percentage] if server == SERVER:
-                self.values["server"]["percentage"] = int(percentage)
-                return f"{int(percentage):.1f}"
-            case ["set_device_pinned_mem_limit", server, device, limit] if server == SERVER:
-                self.values["server"][device] = int(limit.removesuffix("M"))
-                return ""
-        return f'Unknown command "{" ".join(words)}"'
+            case _:
+                return f'Unknown command "{" ".join(words)}"'
+
+
+def start_server() -> int:
+    """Start a process that waits for its end, and return its PID."""
+    server = os.fork()
+    if server == 0:
+        signal.pause()
+    return server
 
 
 def read_number(text: str | None) -> int | None:

@@ -192,17 +192,11 @@ async def test_a_node_without_cgroups_of_version_2_is_an_error(node: NodeBench, 
         host.check(CLAIM)
 
 
-async def test_a_driver_that_cannot_see_the_node_is_an_error(
-    node: NodeBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only a privileged pod can see the root of a process of the node."""
-
-    def refuse(path: Path) -> bool:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "is_symlink", refuse)
-    with pytest.raises(DraError, match=r"must be privileged: .*Permission denied: '/proc/\d+/root"):
-        node.host().check(CLAIM)
+async def test_a_driver_that_cannot_see_the_node_is_an_error(node: NodeBench) -> None:
+    settings = replace(node.settings(), node_process=2**22)  # higher than any process
+    host = NodeMpsHost(node.folder, driver_root_on_host=node.root, proc=Path("/proc"), settings=settings)
+    with pytest.raises(DraError, match=r"the files of the node cannot be read. .* '/proc/4194304/root'"):
+        host.check(CLAIM)
 
 
 async def test_a_node_without_the_programs_that_a_daemon_needs_is_an_error(node: NodeBench) -> None:
@@ -212,16 +206,18 @@ async def test_a_node_without_the_programs_that_a_daemon_needs_is_an_error(node:
         node.host().check(CLAIM)
 
 
-async def test_limits_hold_for_a_client_that_connects_before_they_are_sent(node: NodeBench) -> None:
-    """A client of an earlier daemon may connect as soon as the next one listens."""
+async def test_a_client_that_connects_before_the_limits_are_sent_loses_its_server(node: NodeBench) -> None:
+    """A container that is still running may connect as soon as a restarted daemon listens."""
     daemon, host = make_daemon(CLAIM), node.host()
     host.mount(CLAIM)
+    (node.root / "run/has-client").touch()
     host.start(daemon)
     assert node.limits(CLAIM) == (50, {})
-    (node.root / "run/has-server").touch()
+    assert len(node.processes(CLAIM)) == 2
     host.configure(daemon)
     assert node.limits(CLAIM) == (50, {GPU: 1024})
-    assert node.state(CLAIM)["server"] == {"percentage": 50, GPU: 1024}
+    assert host.observe(CLAIM) is ObservedDaemon.ANSWERING  # the daemon has collected its server
+    assert node.processes(CLAIM) == {node.identity(CLAIM)}
     host.stop(CLAIM)
     host.unmount(CLAIM)
     host.remove(CLAIM)
@@ -231,7 +227,7 @@ async def test_limits_hold_for_a_client_that_connects_before_they_are_sent(node:
     ("percentage", "rejected"),
     [
         (50, "set_default_active_thread_percentage 50 is rejected, and answered with '100.0'"),
-        (None, "a limit of 1024 MiB is rejected: get_default_device_pinned_mem_limit .* is answered with ''"),
+        (None, f"a memory limit of 1024 MiB for {GPU} is rejected, and answered with ''"),
     ],
 )
 async def test_a_limit_that_nvidias_program_rejects_is_an_error(
@@ -242,6 +238,25 @@ async def test_a_limit_that_nvidias_program_rejects_is_an_error(
     with pytest.raises(DraError, match=rf"claim {CLAIM}: {rejected}"):
         await open_daemons(node).start(make_daemon(CLAIM, percentage=percentage))
     assert node.remains(CLAIM) == []
+
+
+async def test_a_daemon_may_know_the_ordinals_of_devices_only(node: NodeBench) -> None:
+    (node.root / "run/knows-ordinals-only").touch()
+    limits = {GPU: 1024, OTHER_GPU: 2048}
+    await open_daemons(node).start(MpsDaemon(claim=CLAIM, devices=tuple(limits), memory_limits=limits))
+    assert node.limits(CLAIM) == (None, limits)
+
+
+async def test_a_restarted_daemon_that_rejects_its_limits_does_not_stay(node: NodeBench) -> None:
+    """Else the containers of the claim would use the GPU without limits."""
+    await open_daemons(node).start(make_daemon(CLAIM))
+    node.end(CLAIM)
+    (node.root / "run/rejects-limits").touch()
+    assert await open_daemons(node).recover({CLAIM}) == []
+    assert node.processes(CLAIM) == set()
+    (node.root / "run/rejects-limits").unlink()
+    assert await open_daemons(node).recover({CLAIM}) == [CLAIM]
+    assert node.limits(CLAIM) == (50, {GPU: 1024})
 
 
 async def test_files_that_containers_remove_meanwhile_do_not_prevent_a_start(
