@@ -123,7 +123,7 @@ class MpsHost(Protocol):
         ...
 
     def configure(self, daemon: MpsDaemon) -> None:
-        """Send the limits to a daemon that answers. Repeating the call is a no-op.
+        """Send the limits to a daemon that answers. Repeating the call has the same result.
 
         Args:
             daemon: the daemon.

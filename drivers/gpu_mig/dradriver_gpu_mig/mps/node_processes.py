@@ -176,10 +176,11 @@ class NodeMpsHost:
             time.sleep(_POLL_SECONDS)
 
     def configure(self, daemon: MpsDaemon) -> None:
-        """Send the limits to a daemon that answers, and check that it has them. Repeating the call is a no-op.
+        """Send the limits to a daemon that answers, and check that it has them.
 
         A container that is still running may have connected before, without a limit of its memory. A limit
-        applies to new clients only, so the servers of such clients are killed.
+        applies to new clients only, so the servers of such clients are killed. If the process dies, the next
+        one repeats the call, and clients that have connected meanwhile lose their server too.
 
         Args:
             daemon: the daemon.
@@ -193,7 +194,8 @@ class NodeMpsHost:
         for ordinal, device in enumerate(daemon.devices):
             if device in daemon.memory_limits:
                 self._limit_memory(claim, (str(ordinal), device), daemon.memory_limits[device], deadline)
-        self._kill_servers(claim, deadline)
+        if daemon.memory_limits:
+            self._kill_servers(claim, deadline)
 
     def stop(self, claim: str) -> None:
         """Ask the daemon to end, wait for a while, and kill what is left in its cgroup.

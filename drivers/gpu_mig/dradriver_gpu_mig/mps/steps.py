@@ -70,7 +70,7 @@ STEPS: Final[Mapping[tuple[DesiredDaemon, DaemonState | None, ObservedDaemon], D
     (_PRESENT, _STARTING, _NOTHING): DaemonStep.MOUNT,
     (_PRESENT, _STARTING, _MOUNTED): DaemonStep.START,
     (_PRESENT, _STARTING, _RUNNING): DaemonStep.KILL,
-    # The limits may have been sent before. Sending them again is a no-op.
+    # The limits may have been sent before. Sending them again has the same result.
     (_PRESENT, _STARTING, _ANSWERING): DaemonStep.FINISH,
     # The daemon died or hangs, or the node was rebooted. It is started again from its record.
     (_PRESENT, _READY, _NOTHING): DaemonStep.RECORD_STARTING,
