@@ -16,11 +16,11 @@ __all__ = [
     "OUT_OF_MEMORY",
     "SUM",
     "build_cuda_program",
-    "find_missing_container",
     "make_image",
     "parse",
     "run_cuda",
     "run_in_container",
+    "select_gpu",
 ]
 
 _SOURCE: Final = Path(__file__).with_name("cuda_program.c")
@@ -40,24 +40,23 @@ def build_cuda_program(folder: Path) -> Path:
     return program
 
 
+def select_gpu(gpu: Gpu) -> dict[str, str]:
+    """Return the environment in which the program uses a GPU."""
+    return {**os.environ, "CUDA_VISIBLE_DEVICES": gpu.uuid}
+
+
 def run_cuda(program: Path, gpu: Gpu, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the program on a GPU of this machine."""
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu.uuid}
     command = (str(program), *words)
     return subprocess.run(
         command,
-        env=environment,
+        env=select_gpu(gpu),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
         timeout=_SECONDS,
     )
-
-
-def find_missing_container() -> str:
-    """Return why no container can be started here; "" if it may work."""
-    return containers.find_missing()
 
 
 def make_image(distribution: str, folder: Path, program: Path) -> Path:

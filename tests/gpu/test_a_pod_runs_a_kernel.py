@@ -13,10 +13,11 @@ from dradriver.testing import builders
 from dradriver_gpu_mig.card import Gpu
 from tests.cluster.helpers import plugin_on, until
 from tests.gpu.conftest import make_driver
-from tests.gpu.cuda import SUM, find_missing_container
+from tests.gpu.cuda import SUM
+from tests.interop.loader_view import containers
 
 pytestmark = [
-    pytest.mark.skipif(bool(find_missing_container()), reason=find_missing_container() or "-"),
+    pytest.mark.skipif(bool(containers.find_missing()), reason=containers.find_missing() or "-"),
     pytest.mark.timeout(180),
 ]
 

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from dradriver_gpu_mig.card import Gpu
 from tests.gpu.conftest import MakeNode, find_device
-from tests.gpu.cuda import SUM, find_missing_container, parse, run_in_container
+from tests.gpu.cuda import SUM, parse, run_in_container
+from tests.interop.loader_view import containers
 from tests.interop.loader_view.containers import run
 
 pytestmark = [
-    pytest.mark.skipif(bool(find_missing_container()), reason=find_missing_container() or "-"),
+    pytest.mark.skipif(bool(containers.find_missing()), reason=containers.find_missing() or "-"),
     pytest.mark.timeout(180),
 ]
 

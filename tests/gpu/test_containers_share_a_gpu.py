@@ -18,13 +18,14 @@ from dradriver_gpu_mig.settings import MpsSettings
 from tests.drivers.gpu_mig.mps.benches import find_cgroups, find_missing_right
 from tests.drivers.gpu_mig.nodes import allocate_share
 from tests.gpu.conftest import MakeNode, find_device
-from tests.gpu.cuda import OUT_OF_MEMORY, SUM, find_missing_container, parse, run_cuda, run_in_container
+from tests.gpu.cuda import OUT_OF_MEMORY, SUM, parse, run_cuda, run_in_container
+from tests.interop.loader_view import containers
 
 # This process has the namespaces of the node, and unlike the first process it can always be entered.
 SETTINGS = f"{{mode: whole, consumableShares: 4, mps: {{nodeProcess: {os.getpid()}}}}}"
 LIMITED = MpsConfig(default_active_thread_percentage=50, default_pinned_device_memory_limit="2Gi")
 pytestmark = [
-    pytest.mark.skipif(bool(find_missing_container()), reason=find_missing_container() or "-"),
+    pytest.mark.skipif(bool(containers.find_missing()), reason=containers.find_missing() or "-"),
     pytest.mark.timeout(180),
 ]
 
@@ -99,7 +100,9 @@ def test_a_daemon_may_serve_several_users(node: Harness, gpu: Gpu, image: Path) 
     node.unprepare(claim)
 
 
-def test_a_server_of_earlier_limits_is_killed(node: Harness, gpu: Gpu, image: Path, cuda_program: Path) -> None:
+def test_a_server_without_the_limits_is_killed(
+    node: Harness, gpu: Gpu, image: Path, cuda_program: Path
+) -> None:
     """A container that is still running may connect to a restarted daemon before the limits are sent."""
     whole = run_cuda(cuda_program, gpu, "allocate", "2048").stdout
     claim = allocate(node, gpu, MpsConfig())

@@ -13,7 +13,7 @@ from tests.drivers.gpu_mig import nvidia_smi
 from tests.drivers.gpu_mig.shim.calls import count_calls
 from tests.gpu.conftest import MakeNode, find_device, list_open_nodes, make_driver
 
-GIB_IN_MIB = 1024
+MIB = 1 << 20
 
 
 @pytest.mark.parametrize("settings", ["", "mode: whole", "{mode: whole, consumableShares: memory}"])
@@ -30,7 +30,7 @@ def test_an_undivided_gpu_is_published_as_nvidia_smi_describes_it(
     assert str(published["driverVersion"].version).split(".") == [
         part.lstrip("0") or "0" for part in row["driver_version"].split(".")
     ]
-    assert int(device.capacity["memory"].value) == int(row["memory.total"]) * GIB_IN_MIB**2
+    assert int(device.capacity["memory"].value) == int(row["memory.total"]) * MIB
     assert device.taints == ()
 
 

@@ -15,7 +15,7 @@ from dradriver_gpu_mig.host.kernel_log import KernelXid, follow_xids
 from dradriver_gpu_mig.settings import GpuSettings
 from dradriver_gpu_mig.snapshot import read_gpu
 from tests.drivers.gpu_mig import nvidia_smi
-from tests.gpu.cuda import ILLEGAL_ADDRESS, parse, run_cuda
+from tests.gpu.cuda import ILLEGAL_ADDRESS, parse, run_cuda, select_gpu
 
 KERNEL_LOG = Path("/dev/kmsg")
 XIDS_OF_PROGRAMS = {13, 31, 43}
@@ -67,9 +67,9 @@ async def test_the_log_of_the_kernel_has_it(gpu: Gpu, cuda_program: Path) -> Non
 def test_the_memory_and_the_process_of_a_program_are_seen(
     hardware: NvmlGpus, gpu: Gpu, cuda_program: Path
 ) -> None:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu.uuid}
+    command = (str(cuda_program), "hold")
     with subprocess.Popen(
-        (str(cuda_program), "hold"), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, env=select_gpu(gpu), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as running:
         assert running.stdout is not None
         assert any(line == "ready\n" for line in running.stdout)

@@ -11,7 +11,8 @@ from dradriver_gpu_mig.card import Gpu
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.container import GpuContainers
 from dradriver_gpu_mig.host.hook import SHIPPED_COMMANDS, HookProgram
-from dradriver_gpu_mig.host.paths import PROGRAM_FOLDERS, HostPaths
+from dradriver_gpu_mig.host.paths import HostPaths
+from dradriver_gpu_mig.mps.node_view import SEARCH
 from tests.e2e.bed import programs
 from tests.interop.nvidia_ctk.specs import (
     our_hooks,
@@ -35,8 +36,7 @@ def theirs() -> dict[str, Any]:
     """Return the spec that nvidia-ctk writes for this node."""
     command = (str(programs.program("nvidia-ctk")), "--quiet", "cdi", "generate", "--mode", "nvml")
     options = ("--nvidia-cdi-hook-path", str(HOOK), "--device-name-strategy", "uuid", "--no-all-device")
-    search = {"PATH": ":".join(f"/{folder}" for folder in PROGRAM_FOLDERS)}
-    done = subprocess.run((*command, *options), env=search, capture_output=True, text=True, check=False)
+    done = subprocess.run((*command, *options), env=SEARCH, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     spec: dict[str, Any] = yaml.safe_load(done.stdout)
     return spec

@@ -123,7 +123,7 @@ class MpsHost(Protocol):
         ...
 
     def configure(self, daemon: MpsDaemon) -> None:
-        """Send the limits to a daemon that answers. Repeating the call has the same result.
+        """Send the limits to a daemon that answers, and check that it has them. A repeated call does the same.
 
         Args:
             daemon: the daemon.

@@ -43,7 +43,14 @@ class NodeView:
         Raises:
             DraError: this process has no access to the node.
         """
-        return self._resolve(self._root, path.relative_to("/"))
+        root = self._root
+        try:
+            root.stat()  # `Path.is_symlink` of new versions of Python hides that there is no access
+            return resolve(root, root / path.relative_to("/"))
+        except OSError as error:
+            raise dra.DraError(
+                f"the files of the node cannot be read. A driver in a pod must be privileged: {error}"
+            ) from error
 
     def has_program(self, root: Path, name: str) -> bool:
         """Return whether a process of the node finds a program.
@@ -56,7 +63,7 @@ class NodeView:
             DraError: this process has no access to the node.
         """
         folder = self.see(root)
-        return any(self._resolve(folder, Path(each, name)).is_file() for each in PROGRAM_FOLDERS)
+        return any(resolve(folder, folder / each / name).is_file() for each in PROGRAM_FOLDERS)
 
     def is_mount_point(self, path: Path) -> bool:
         """Return whether something is mounted at a folder of the node.
@@ -97,15 +104,6 @@ class NodeView:
             DraError: the program does not exist, fails, or does not end in time.
         """
         run_program(claim, command[0], [*self.enter_node(), *command], seconds=_COMMAND_SECONDS)
-
-    def _resolve(self, root: Path, path: Path) -> Path:
-        try:
-            self._root.stat()  # `Path.is_symlink` of new versions of Python hides that there is no access
-            return resolve(root, root / path)
-        except OSError as error:
-            raise dra.DraError(
-                f"the files of the node cannot be read. A driver in a pod must be privileged: {error}"
-            ) from error
 
     @property
     def _root(self) -> Path:

@@ -10,9 +10,9 @@ below its root change what it does:
 - /run/knows-ordinals-only: the daemon accepts no memory limit for a UUID.
 - /run/has-client: the daemon starts with a server, as if a client had connected.
 
-As in NVIDIA's program (580.159), the status is 0 whenever a daemon answers, also if it rejects the request: a
-percentage is answered with the one in force, a limit of the memory with nothing, and only a question for the
-limit tells whether there is one.
+As in NVIDIA's program (580.159), the status is 0 whenever a daemon answers, also if it rejects the request. The
+answer to a new percentage is the percentage in force. A new memory limit has an empty answer, so only a request
+for the limit shows whether there is one.
 """
 
 import json
