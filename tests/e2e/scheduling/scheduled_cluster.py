@@ -90,6 +90,16 @@ class ScheduledCluster:
         status = {"status": {"capacity": room, "allocatable": room}}
         await self.client.patch(NODES, name, "", status, PatchKind.MERGE, into=dict, subresource="status")
 
+    async def label_change(self, name: str, change: str) -> dict[str, str]:
+        """Label a node after a change; return the label as a node selector.
+
+        Only a scheduler that has received the change can bind a pod with this selector: watches keep the order
+        of an object's versions, and the watch of nodes is not ordered with the watch of pods.
+        """
+        labels = {"change": change}
+        await self.client.patch(NODES, name, "", {"metadata": {"labels": labels}}, PatchKind.MERGE, into=dict)
+        return labels
+
     async def devices(self, node: str, driver: str, count: int) -> None:
         """Create the slices of a number of devices of a driver on a node."""
         slices = -(-count // _PER_SLICE)
@@ -124,10 +134,13 @@ class ScheduledCluster:
                     return [pods[name] for name in names]
                 await asyncio.sleep(0.2)
 
-    async def pod(self, name: str, resource: str, count: int = 1) -> None:
+    async def pod(
+        self, name: str, resource: str, count: int = 1, node_selector: Mapping[str, str] | None = None
+    ) -> None:
         """Create a pod with a limit."""
         container = {"name": "main", "image": "busybox", "resources": {"limits": {resource: str(count)}}}
-        body = {"metadata": {"name": name}, "spec": {"containers": [container]}}
+        spec = {"containers": [container], "nodeSelector": dict(node_selector or {})}
+        body = {"metadata": {"name": name}, "spec": spec}
         await self.client.create(PODS, body, "default", into=dict)
 
     async def claim(self, name: str) -> ResourceClaim:

@@ -79,13 +79,15 @@ async def test_a_node_moves_from_device_plugin_to_dra_and_back(plane: ScheduledC
     assert await class_of(plane, "moving-1") is None
     await plane.delete("moving-1")
     await plane.node("moving", **{"example.com__moving": "0"})
+    selector = await plane.label_change("moving", "to-dra")
     await plane.devices("moving", "moving.example.com", 1)
-    await plane.pod("moving-2", resource)
+    await plane.pod("moving-2", resource, node_selector=selector)
     assert await class_of(plane, "moving-2") == "moving"
     await plane.delete("moving-2")
     await plane.client.delete(SLICES, "moving-moving.example.com-0")
     await plane.node("moving", **{"example.com__moving": "1"})
-    await plane.pod("moving-3", resource)
+    selector = await plane.label_change("moving", "to-device-plugin")
+    await plane.pod("moving-3", resource, node_selector=selector)
     assert await class_of(plane, "moving-3") is None
     await plane.delete("moving-3")
 
