@@ -3,6 +3,10 @@
 kube-scheduler keeps the queue of pods. It does not try a refused pod again when slices, classes, or claims of
 other pods change. Then the pod is nudged if it fits now, and its plan is nominated, so that only as many pods
 are nudged as can be placed. `pod_states` has a table of the states of a pod.
+
+When a missing claim of a pod is created, kube-scheduler tries the pod again by itself. But its `filter` may
+come before the extender has received the claim, and is then in vain. Such a pod is nudged later, also if it
+does not fit, because only `filter` can evict other pods for it.
 """
 
 import logging
@@ -134,6 +138,10 @@ class ExtenderCycle(BindingCycle):
                     self._nominations.discard(key)
                 if _uses(before) - _uses(self._plans.get(key)):
                     self._unschedulable.wake_all(but=key)  # devices of the last plan are free now
+            if isinstance(verdict, Unschedulable) and verdict.lacks_claims:
+                self._filter_calls.record_lacked_claims(key, self._attempts.now())
+            else:
+                self._filter_calls.discard_lacked_claims(key)
             if is_alone and isinstance(verdict, Unschedulable):
                 self._filter_calls.expect_all_nodes(key)
                 return replace(verdict, releases=(), preemption=Preemption(pod.status.nominated_node_name))
@@ -325,7 +333,17 @@ class ExtenderCycle(BindingCycle):
         if verdict.releases:
             self._releasing[key] = verdict
             return Step(NextAction.CONTINUE, verdict.releases[0])
-        return Step(NextAction.WAIT)
+        return Step(NextAction.WAIT, None if verdict.lacks_claims else self._repeat_call(key, pod))
+
+    def _repeat_call(self, key: str, pod: Pod) -> Nudge | None:
+        """Nudge a pod that has its claims now, if kube-scheduler does not call by itself in time."""
+        lacked_at = self._filter_calls.lacked_claims_at(key)
+        if lacked_at is None:
+            return None
+        if (left := lacked_at + NUDGE_SECONDS - self._attempts.now()) > 0:
+            self._loop.queue.add_after(key, left)
+            return None
+        return Nudge(pod)
 
     async def _plan(
         self, key: str, pod: Pod, nodes: Collection[str] | None, others: int = 0, *, preempts: bool = False
@@ -404,9 +422,13 @@ class ExtenderCycle(BindingCycle):
         """Nudge a pod. If the write fails, the pod is refused again, and another attempt follows."""
         key = action.pod.ref
         plan, done = self._plans.get(key), False
+        lacked_at = self._filter_calls.lacked_claims_at(key)
+        self._filter_calls.discard_lacked_claims(key)
         try:
             done = await super()._carry_out(action)
         finally:
+            if not done and lacked_at is not None:
+                self._filter_calls.record_lacked_claims(key, lacked_at)
             if not done and key in self._nominations and self._plans.get(key) is plan:
                 self._nominations.discard(key)
                 self._view.drop_plan(key)

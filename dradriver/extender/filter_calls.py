@@ -20,6 +20,7 @@ class FilterCalls:
     def __init__(self) -> None:
         self._refusals: dict[str, str] = {}
         self._evicts_on: dict[str, str] = {}
+        self._lacked_claims: dict[str, float] = {}
         self._asked_alone: set[str] = set()
         self._excluded: dict[str, frozenset[str]] = {}
         self._sets: dict[frozenset[str], tuple[frozenset[str], int]] = {}
@@ -57,6 +58,18 @@ class FilterCalls:
         """Return the node from which the last call about a pod evicts pods; empty if there is none."""
         return self._evicts_on.get(key, "")
 
+    def record_lacked_claims(self, key: str, now: float) -> None:
+        """Record that the last call about a pod, at a time in seconds, found that the pod lacks claims."""
+        self._lacked_claims[key] = now
+
+    def discard_lacked_claims(self, key: str) -> None:
+        """Remove that record, because kube-scheduler calls again."""
+        self._lacked_claims.pop(key, None)
+
+    def lacked_claims_at(self, key: str) -> float | None:
+        """Return the time of the last call about a pod if it found that the pod lacks claims; else None."""
+        return self._lacked_claims.get(key)
+
     def accept(self, key: str) -> None:
         """Record that a node suits the pod."""
         self._refusals.pop(key, None)
@@ -87,6 +100,7 @@ class FilterCalls:
         """Remove all records about a pod."""
         self._refusals.pop(key, None)
         self._evicts_on.pop(key, None)
+        self._lacked_claims.pop(key, None)
         self._asked_alone.discard(key)
         self._include(key)
 

@@ -132,10 +132,10 @@ def check_claims_exist(cycle: Cycle) -> None:
     try:
         cycle.claims = claims_of(cycle.pod, cycle.snapshot.claims)
     except ClaimNotCreated as problem:
-        raise NoNode(refuse_all_nodes(cycle, str(problem), quiet=True)) from None
+        raise NoNode(refuse_all_nodes(cycle, str(problem), quiet=True, lacks_claims=True)) from None
     except ClaimUnusable as problem:
         classic_steps.give_up_negotiation(cycle)
-        raise NoNode(refuse_all_nodes(cycle, str(problem))) from None
+        raise NoNode(refuse_all_nodes(cycle, str(problem), lacks_claims=True)) from None
 
 
 def check_claims_usable(cycle: Cycle) -> None:

@@ -181,6 +181,7 @@ class Unschedulable:
         refusals: the reasons of the nodes if they may differ.
         preemption: the node and the pods to evict, if evictions give the pod its devices.
         awaits_drivers: whether a node suits the pod, but controllers must answer before it is selected.
+        lacks_claims: whether a claim of the pod does not exist, is being deleted, or is of another pod.
     """
 
     message: str
@@ -191,6 +192,7 @@ class Unschedulable:
     refusals: NodeRefusals | None = None
     preemption: Preemption | None = None
     awaits_drivers: bool = False
+    lacks_claims: bool = False
 
     @property
     def nominated_node(self) -> str:
@@ -280,7 +282,9 @@ class PlanFailed(Exception):  # noqa: N818 - a finding
     """The plan can no longer be carried out, and the pod must be scheduled again; the message is the reason."""
 
 
-def refuse_all_nodes(cycle: Cycle, reason: str, *, quiet: bool = False) -> Unschedulable:
+def refuse_all_nodes(
+    cycle: Cycle, reason: str, *, quiet: bool = False, lacks_claims: bool = False
+) -> Unschedulable:
     """Return a verdict with a reason that applies to all nodes."""
     message = f"0/{len(cycle.snapshot.candidates)} nodes are available: {reason}."
-    return Unschedulable(message, quiet=quiet, every_node=reason)
+    return Unschedulable(message, quiet=quiet, every_node=reason, lacks_claims=lacks_claims)

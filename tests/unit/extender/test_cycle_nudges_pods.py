@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.runtime.actions import Nudge
-from dradriver.extender.nominations import BIND_SECONDS
+from dradriver.extender.nominations import BIND_SECONDS, NUDGE_SECONDS
 from dradriver.kube import CLAIMS, PODS, SLICES, PatchKind
 from dradriver.model.core.workload import Pod
 from dradriver.testing import builders
@@ -104,6 +104,50 @@ async def test_a_nudge_that_was_lost_is_repeated(caller: Caller, fault: Fault) -
     await free(caller, full[0])
     await caller.until_nudged("waiting")
     assert fault.count == 0
+
+
+@pytest.mark.parametrize("fault", [None, Fault("patch", "pods", code=500)])
+async def test_a_pod_that_lacked_its_claim_is_nudged_once_although_it_does_not_fit(
+    caller: Caller, fault: Fault | None
+) -> None:
+    await fill(caller)
+    pod = await caller.pod_of("early", "claim-early")
+    await refuse(caller, pod)
+    await add_claim_of(caller, pod)
+    assert (await caller.cycle.decide(pod.ref)).action is None, "kube-scheduler may call by itself"
+    if fault is not None:
+        caller.lab.server.faults.add(fault)
+    end_wait(caller, pod)
+    await caller.until_nudged("early")
+    assert fault is None or fault.count == 0
+    assert (await caller.cycle.decide(pod.ref)).action is None
+
+
+async def test_a_pod_that_lacked_its_claim_is_not_nudged_if_kube_scheduler_calls_by_itself(
+    caller: Caller,
+) -> None:
+    await fill(caller)
+    pod = await caller.pod_of("early", "claim-early")
+    await refuse(caller, pod)
+    await add_claim_of(caller, pod)
+    await refuse(caller, pod)
+    end_wait(caller, pod)
+    assert (await caller.cycle.decide(pod.ref)).action is None
+
+
+async def add_claim_of(caller: Caller, pod: Pod) -> None:
+    """Create the claim of a pod, and wait until the extender has received it."""
+    name = f"claim-{pod.metadata.name}"
+    await caller.lab.client.create(CLAIMS, builders.claim(name=name), "default", into=dict)
+    while f"default/{name}" not in caller.cycle._caches.claims.items:
+        await asyncio.sleep(0.001)
+
+
+def end_wait(caller: Caller, pod: Pod) -> None:
+    """Let the time pass after which kube-scheduler no longer calls by itself."""
+    now = time.monotonic() + NUDGE_SECONDS
+    caller.cycle._attempts.now = lambda: now  # type: ignore[method-assign]
+    caller.cycle._loop.queue.add(pod.ref)
 
 
 async def test_devices_that_a_filter_gives_back_are_offered_to_other_pods(caller: Caller) -> None:

@@ -14,8 +14,16 @@ from tests.unit.extender.conftest import PROFILE, Caller
 
 
 async def add(caller: Caller, name: str, priority: int) -> Pod:
+    await add_claim(caller, name)
+    return await add_pod(caller, name, priority)
+
+
+async def add_claim(caller: Caller, name: str) -> None:
     claim = builders.claim(builders.device_request(count=2), name=f"claim-{name}")
     await caller.lab.client.create(CLAIMS, claim, "default", into=dict)
+
+
+async def add_pod(caller: Caller, name: str, priority: int) -> Pod:
     pod = builders.pod(f"claim-{name}", name=name)
     spec = replace(pod.spec, scheduler_name=PROFILE, priority=priority)
     await caller.lab.pods(replace(pod, spec=spec))
@@ -74,6 +82,21 @@ async def test_a_nomination_that_kube_scheduler_clears_while_the_victim_leaves_i
         return is_newer and newest.status.nominated_node_name == "node-1"
 
     await caller.lab.until(is_written_again)
+
+
+async def test_a_pod_that_kube_scheduler_has_seen_before_its_claim_evicts_pods_when_the_claim_is_there(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, node in (("low-1", "node-1"), ("low-2", "node-2")):
+        await caller.bind(await add(caller, name, 0), node)
+    await caller.lab.until_bound(2)
+    high = await add_pod(caller, "high", 10)
+    monkeypatch.setattr("dradriver.extender.cycle.NUDGE_SECONDS", 0.0)
+    assert "not found" in str(await caller.filter(high, ["node-2"]))
+    await add_claim(caller, "high")
+    await caller.until_nudged("high")
+    assert not (await caller.filter(caller.lab.seen.pods.items[high.ref], ["node-2"])).node_names
+    await caller.lab.until(lambda pods, _: leaving(pods) == ["low-2"])
 
 
 async def test_a_nominated_pod_evicts_no_pod_if_another_node_suits_it(caller: Caller) -> None:
