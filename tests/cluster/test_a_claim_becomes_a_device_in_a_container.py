@@ -67,9 +67,12 @@ async def test_two_pods_see_their_own_device_and_deleting_them_leaves_nothing(
         ]
         allocation = (await kubectl.json("get", "resourceclaim", claim))["status"]["allocation"]
         (result,) = allocation["devices"]["results"]
-        log = await kubectl("logs", pod)
-        assert f"device=/dev/{result['device'].replace('-', '')}" in log
         seen.append(result["device"])
+
+        async def prints_its_device(pod: str = pod, device: str = result["device"]) -> bool:
+            return f"device=/dev/{device.replace('-', '')}" in await kubectl("logs", pod)
+
+        await eventually(prints_its_device)
     assert len(set(seen)) == 2
 
     await kubectl("delete", "pod", *pods, "--timeout=60s")

@@ -28,7 +28,7 @@ __all__ = ["LEASE_SECONDS", "SECONDS", "SEED", "Stage", "open_stage"]
 
 SEED: Final = choose_seed()
 PROFILE: Final = "dradriver"
-LEASE_SECONDS: Final = 3
+LEASE_SECONDS: Final = 6
 SECONDS: Final = 40.0
 NODE_NAMES: Final = ("node-1", "node-2")
 
@@ -172,6 +172,7 @@ class Stage:
         try:
             async with asyncio.timeout(SECONDS):
                 while not done():
+                    await self.restart_ended()
                     await asyncio.sleep(0.02)
         except TimeoutError:
             left = [*self.caches.pods.items.values(), *self.caches.claims.items.values()]

@@ -24,9 +24,9 @@ from dradriver.testing import builders
 
 ROUNDS: Final = int(os.environ.get("KILLS", "0")) // 12
 PROGRAM: Final = Path(__file__).with_name("control_plane.py")
-LEASE_SECONDS: Final = 3
-LATE_SECONDS: Final = 8.0
-SECONDS: Final = 30.0
+LEASE_SECONDS: Final = 5
+LATE_SECONDS: Final = 12.0
+SECONDS: Final = 60.0
 
 
 class Stage:
@@ -55,6 +55,16 @@ class Stage:
             )
         self.processes.append(process)
         return process
+
+    async def start_standby(self) -> asyncio.subprocess.Process:
+        """Start another process, and wait until it waits for the Lease."""
+        before = self._count_waits()
+        process = await self.start()
+        await self.until(lambda: self._count_waits() > before)
+        return process
+
+    def _count_waits(self) -> int:
+        return (self.folder / "log").read_text().count("is held by")
 
     async def until(self, done: Callable[[], bool]) -> None:
         async with asyncio.timeout(SECONDS):
@@ -114,14 +124,14 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 
 @pytest.mark.skipif(not ROUNDS, reason="make faults runs it")
-@pytest.mark.timeout(60 + 30 * ROUNDS)
+@pytest.mark.timeout(120 + 40 * ROUNDS)
 async def test_a_late_allocation_is_undone_and_the_process_that_woke_up_ends(stage: Stage) -> None:
     leader = await stage.start()
     for number in range(ROUNDS):
         late, early = f"pod-{number}-late", f"pod-{number}-early"
+        standby = await stage.start_standby()
         await stage.delay_an_allocation(late)
         leader.send_signal(signal.SIGSTOP)
-        standby = await stage.start()
         await stage.make_pod(early)
         await stage.until_bound(early)
         await stage.until_reverted(late)

@@ -86,7 +86,7 @@ class Node:
     @contextlib.asynccontextmanager
     async def plugin(self) -> AsyncIterator[dra_v1_grpc.DRAPluginStub]:
         """Connect to the driver's service, registered as a kubelet registers it."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             endpoint = await self._register()
         async with grpc.aio.insecure_channel(f"unix:{endpoint}", options=FRESH) as channel:
             yield dra_v1_grpc.DRAPluginStub(channel)
@@ -109,14 +109,14 @@ class Node:
 
 async def prepare(plugin: dra_v1_grpc.DRAPluginStub, node: Node, claim: dra_v1.Claim) -> None:
     node.wanted[claim.uid] = claim
-    answer = await plugin.NodePrepareResources(dra_v1.NodePrepareResourcesRequest(claims=[claim]), timeout=10)
+    answer = await plugin.NodePrepareResources(dra_v1.NodePrepareResourcesRequest(claims=[claim]), timeout=30)
     assert not answer.claims[claim.uid].error
 
 
 async def unprepare(plugin: dra_v1_grpc.DRAPluginStub, node: Node, claim: dra_v1.Claim) -> None:
     node.wanted.pop(claim.uid, None)
     answer = await plugin.NodeUnprepareResources(
-        dra_v1.NodeUnprepareResourcesRequest(claims=[claim]), timeout=10
+        dra_v1.NodeUnprepareResourcesRequest(claims=[claim]), timeout=30
     )
     assert not answer.claims[claim.uid].error
 
@@ -163,7 +163,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     await server.stop()
 
 
-async def eventually(holds: Callable[[], Awaitable[str]], where: str, seconds: float = 15) -> None:
+async def eventually(holds: Callable[[], Awaitable[str]], where: str, seconds: float = 30) -> None:
     """Wait until `holds` returns no violation."""
     deadline = time.monotonic() + seconds
     while complaint := await holds():

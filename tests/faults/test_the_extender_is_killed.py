@@ -61,7 +61,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         yield made
 
 
-@pytest.mark.timeout(60 + ROUNDS * 15)
+@pytest.mark.timeout(120 + ROUNDS * 30)
 async def test_no_device_is_held_twice_and_no_claim_is_left_behind(stage: Stage) -> None:
     for _ in range(ROUNDS):
         await stage.make_pods()

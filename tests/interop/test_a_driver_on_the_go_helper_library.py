@@ -103,7 +103,11 @@ async def test_it_registers_publishes_and_its_claim_is_allocated_and_prepared(
         await eventually(published)
         await kubectl("apply", "-f", "-", stdin=OBJECTS)
         await kubectl("wait", "--for=condition=Ready", "pod/pod", "--timeout=60s")
-        assert await kubectl("logs", "pod") == "device=device-3\n"
+
+        async def prints_its_device() -> bool:
+            return await kubectl("logs", "pod") == "device=device-3\n"
+
+        await eventually(prints_its_device)
         assert list((node / "cdi").glob("peer.example.com-claim_*.json"))
 
         await kubectl("delete", "pod", "pod", "--timeout=60s")

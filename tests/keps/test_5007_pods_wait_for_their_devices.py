@@ -178,6 +178,12 @@ def metric(plane: ControlPlane, name: str, **labels: str) -> float:
     return value or 0.0
 
 
+async def until_counted(plane: ControlPlane, name: str, **labels: str) -> None:
+    """Wait until a metric counts. A metric of a bound pod counts when the scheduler has the answer of its bind."""
+    while not metric(plane, name, **labels):
+        await asyncio.sleep(0.01)
+
+
 # Goals
 
 
@@ -405,7 +411,8 @@ async def test_metrics_distinguish_success_failure_and_timeout(plane: ControlPla
     )
     await plane.until(lambda _, claims: not claims["default/pod-1"].status.devices)
     await keep_condition(plane, "pod-1", PREPARED, until=lambda: is_bound(plane, "pod-1"))
-    await plane.until(lambda *_: metric(plane, total, **labels, status="success") == 1)
+    await until_counted(plane, total, **labels, status="success")
+    assert metric(plane, total, **labels, status="success") == 1
     assert metric(plane, total, **labels, status="timeout") >= 1
     prebind = "scheduler_dra_bindingconditions_prebind_duration_seconds_count"
     assert metric(
@@ -421,6 +428,9 @@ async def test_metrics_distinguish_the_durations_of_other_pods(plane: ControlPla
     await plane.apply(LOCAL)
     await pod(plane, "pod-1")
     await bound(plane, "pod-1")
+    prebind = "scheduler_dra_bindingconditions_prebind_duration_seconds_count"
+    labels = {"profile": "default-scheduler", "status": "success", "requires_bindingconditions": "false"}
+    await until_counted(plane, prebind, **labels)
     exposed = generate_latest(plane.controllers.metrics.registry).decode()
     assert 'requires_bindingconditions="false",status="success"' in exposed
     for name in (

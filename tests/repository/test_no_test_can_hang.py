@@ -14,10 +14,31 @@ pytestmark = pytest.mark.timeout(180)
 
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
+import pytest
 from tests import time_limits
 
 time_limits.AGAIN_SECONDS = 0.2
 time_limits.GRACE_SECONDS = {grace}
+
+def limit_phase(item, phase):
+    # Only the phases that hang have a short limit. Others may take long on a slow machine.
+    hangs = any(phase in mark.args for mark in item.iter_markers("hangs_in"))
+    item.stash[time_limits.SECONDS] = 0.4 if hangs else 60
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item):
+    limit_phase(item, "setup")
+    return (yield)
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item):
+    limit_phase(item, "call")
+    return (yield)
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    limit_phase(item, "teardown")
+    return (yield)
 """
 ENDED = """
 import asyncio, threading, time
@@ -56,43 +77,53 @@ async def other_teardown():
 async def executor_thread():
     asyncio.get_running_loop().run_in_executor(None, time.sleep, 2)
 
+@pytest.mark.hangs_in("call")
 def test_blocks():
     threading.Event().wait()
 
+@pytest.mark.hangs_in("call")
 async def test_waits():
     await forever()
 
+@pytest.mark.hangs_in("call")
 async def test_blocks_the_loop():
     threading.Event().wait()
 
+@pytest.mark.hangs_in("call")
 async def test_waits_while_a_callback_blocks():
     asyncio.get_running_loop().call_soon(threading.Event().wait)
     await forever()
 
+@pytest.mark.hangs_in("call")
 async def test_waits_while_a_task_blocks():
     task = asyncio.create_task(block())
     await forever()
 
+@pytest.mark.hangs_in("teardown")
 async def test_leaves_a_task_that_ignores_cancellation():
     TASKS.append(asyncio.create_task(ignore_cancellation()))
     await asyncio.sleep(0)
 
+@pytest.mark.hangs_in("teardown")
 async def test_leaves_a_thread_of_the_loop(executor_thread):
     pass
 
+@pytest.mark.hangs_in("setup")
 async def test_setup(setup):
     pass
 
+@pytest.mark.hangs_in("teardown")
 async def test_teardown(teardown):
     pass
 
+@pytest.mark.hangs_in("teardown")
 async def test_teardown_after_a_failure(teardown):
     pytest.fail("for a reason of its own")
 
+@pytest.mark.hangs_in("call", "teardown")
 async def test_two_teardowns_after_a_timeout(teardown, other_teardown):
     await forever()
 
-@pytest.mark.timeout(60)
 async def test_after_them_all():
     await asyncio.sleep(0)
 """
@@ -100,6 +131,7 @@ KILLED = """
 import signal, threading
 import pytest
 
+@pytest.mark.hangs_in("call")
 def test_ignores_every_exception():
     while True:
         try:
@@ -107,11 +139,11 @@ def test_ignores_every_exception():
         except BaseException:
             pass
 
+@pytest.mark.hangs_in("call")
 def test_blocks_signals():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
     threading.Event().wait()
 
-@pytest.mark.timeout(60)
 def test_after_them_all():
     pass
 """

@@ -14,11 +14,9 @@ from dradriver.errors import UsageError
 from dradriver.kube import Client
 from tests.conformance.kubelet.lab import Lab
 
-CALL_SECONDS = 2.0
-CLEANUP_SECONDS = 2.0
 TIMINGS = Timings(
-    slice_cleanup=CLEANUP_SECONDS,
-    call=CALL_SECONDS,
+    slice_cleanup=5.0,
+    call=10.0,
     retry=0.2,
     reconcile=0.2,
     restart=0.2,
@@ -92,5 +90,5 @@ async def lab(client: Client, node_client: Client, request: pytest.FixtureReques
     with tempfile.TemporaryDirectory(prefix="k") as short:
         node = EmbeddedNode(node_client, Path(short), runtime)
         await node.start()
-        yield Lab(client, node, patience=20, call_seconds=CALL_SECONDS, cleanup_seconds=CLEANUP_SECONDS)
+        yield Lab(client, node, patience=40)
         await node.stop()

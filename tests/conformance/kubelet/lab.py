@@ -39,8 +39,6 @@ class Lab:
         client: the API server, as an administrator.
         node: the kubelet under test.
         patience: time limit of each wait in seconds, including the kubelet's own waits.
-        call_seconds: the limit of one call to a driver.
-        cleanup_seconds: time after the end of a driver until its slices are deleted.
         namespace: the namespace of pods and claims.
         release: removes all pods while the driver can still unprepare their claims; for a kubelet that
             runs longer than the test.
@@ -49,8 +47,6 @@ class Lab:
     client: Client
     node: Node
     patience: float
-    call_seconds: float
-    cleanup_seconds: float
     namespace: str = "default"
     release: Callable[[], Awaitable[None]] | None = None
 

@@ -27,8 +27,6 @@ from tests.e2e.bed.cluster import Cluster
 from tests.e2e.bed.credentials import NODES
 from tests.e2e.bed.nodes.node import Node
 
-CALL_SECONDS: Final = 45.0
-CLEANUP_SECONDS: Final = 30.0
 PATIENCE: Final = 100.0
 """Longer than a call's limit and what comes after it."""
 _LONG: Final = ("takes_too_long", "deleted_without_the_kubelet", "slices")
@@ -102,7 +100,7 @@ async def _lab(client: Client, cluster: Cluster, name: str) -> Lab:
             await node.ensure_started()
             await _remove(client, PODS, name)
 
-    lab = Lab(client, node, PATIENCE, CALL_SECONDS, CLEANUP_SECONDS, name, release)
+    lab = Lab(client, node, PATIENCE, name, release)
     await lab.until("service account", lambda: _has_account(client, name))
     return lab
 

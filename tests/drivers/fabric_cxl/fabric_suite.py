@@ -48,7 +48,7 @@ PACE = FabricPace(attach=30, poll=0.005, look=0.005, appear=0.05)
 
 
 class ImpatientTime:
-    """Time that passes only in pauses, and there fifty times faster.
+    """Time that passes only in pauses, and there ten times faster.
 
     The pauses are long enough for a manager that works in a process of its own. Each task has its own time.
     Otherwise a task that looks for changes would use up the time of a task that attaches.
@@ -59,7 +59,7 @@ class ImpatientTime:
 
     async def sleep(self, seconds: float) -> None:
         self._now[_this_task()] = self.clock() + seconds
-        await asyncio.sleep(seconds / 50)
+        await asyncio.sleep(seconds / 10)
 
     def clock(self) -> float:
         return self._now.get(_this_task(), 0.0)

@@ -14,7 +14,7 @@ ALVEO = "pci-0000-af-00-1"
 async def test_a_card_that_is_plugged_in_is_published_and_one_that_is_pulled_is_tainted_then_gone(
     lab: Lab, node: Node
 ) -> None:
-    node.settings["removedSeconds"] = 0.8
+    node.settings["removedSeconds"] = 3
     async with node.running(lab):
         await lab.until(lambda *_: CARD in lab.devices())
         alveo = node.controls.plug("alveo")

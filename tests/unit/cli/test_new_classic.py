@@ -30,7 +30,7 @@ def test_its_code_passes_mypy_strict(dradriver: Command, tmp_path: Path) -> None
     with (target / "pyproject.toml").open("a") as settings:
         settings.write(AS_INSTALLED)
     root = Path(__file__).parents[3]
-    cache = str(root / ".mypy_cache/new")
+    cache = str(root / ".mypy_cache/new-classic")
     outcome = run(target, "mypy", "dradriver_my_led", "tests", "--cache-dir", cache, MYPYPATH=str(root))
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 

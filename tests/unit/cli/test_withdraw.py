@@ -37,7 +37,7 @@ async def test_slices_of_a_pool_driver_are_deleted_and_a_repetition_succeeds(
             publisher = PublishController(client, driver)
             publisher.want([Pool("pool", (device(),), all_nodes=True)])
             running = asyncio.create_task(publisher.run())
-            await publisher.wait_settled(10)
+            await publisher.wait_settled(40)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         for _ in range(2):

@@ -20,8 +20,8 @@ from tests.conformance.scheduler.binding_failures import CASES, Setter, play
 pytestmark = pytest.mark.timeout(300)
 
 SECONDS = 80.0
-BINDING_TIMEOUT = timedelta(seconds=4)
-"""Twice the CPU time of twelve concurrent drivers. A pod whose devices are ready too late is tried again."""
+BINDING_TIMEOUT = timedelta(seconds=12)
+"""Six times the CPU time of twelve parallel drivers. A pod whose devices are ready too late is tried again."""
 
 
 class Embedded:

@@ -15,5 +15,5 @@ async def server() -> AsyncIterator[ScriptedServer]:
 
 @pytest.fixture
 async def client(server: ScriptedServer, tmp_path: Path) -> AsyncIterator[Client]:
-    async with await Client.connect(kubeconfig(tmp_path, server.url, token="t"), timeout=5) as connected:
+    async with await Client.connect(kubeconfig(tmp_path, server.url, token="t"), timeout=20) as connected:
         yield connected

@@ -48,8 +48,13 @@ async def test_an_accepted_watch_without_changes_ends_a_problem(
 )
 @pytest.mark.parametrize("failed_before", [True, False])
 async def test_a_watch_that_is_refused_after_it_was_accepted_leaves_the_cache_not_current_until_the_list(
-    server: ScriptedServer, client: Client, refusal: tuple[str, dict[str, Any]], failed_before: bool
+    server: ScriptedServer,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: tuple[str, dict[str, Any]],
+    failed_before: bool,
 ) -> None:
+    monkeypatch.setattr(cache_module, "_HEALTHY_SECONDS", 3600.0)
     server.serves("v1")
     held, done = asyncio.Event(), asyncio.Event()
     second = replace(listing(8, a_slice("a", 7)), held=held)

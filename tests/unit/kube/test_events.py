@@ -3,6 +3,7 @@
 import pytest
 
 from dradriver.kube import Client, EventRecorder
+from dradriver.kube import events as events_module
 from dradriver.model.core.meta import ObjectReference
 from tests.unit.kube.scripted import Answer, ScriptedServer, status
 
@@ -49,8 +50,9 @@ async def test_a_rejected_event_raises_no_error(server: ScriptedServer, client: 
 
 
 async def test_queued_events_are_written_in_the_background_and_at_the_end(
-    server: ScriptedServer, client: Client
+    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(events_module, "_DRAIN_SECONDS", 20.0)
     server.on("POST", PATH, Answer(201, {}))
     async with EventRecorder(client, "d.example.com") as recorder:
         for number in range(3):
@@ -115,7 +117,10 @@ async def test_rejected_events_are_logged_once_until_one_is_accepted(
     assert "events are written again, 3 were lost" in caplog.text
 
 
-async def test_an_event_posted_before_the_start_is_written(server: ScriptedServer, client: Client) -> None:
+async def test_an_event_posted_before_the_start_is_written(
+    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "_DRAIN_SECONDS", 20.0)
     server.on("POST", PATH, Answer(201, {}))
     recorder = EventRecorder(client, "d.example.com")
     recorder.post(POD, "Normal", "Prepared", "ready")

@@ -60,9 +60,8 @@ async def registered(world: World, folder: Path, driver: Driver, **settings: Any
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
-        while not await condition():
-            await asyncio.sleep(0.01)
+    while not await condition():
+        await asyncio.sleep(0.01)
 
 
 async def reported(folder: Path, pool: str, state: PoolState) -> KnownPool:

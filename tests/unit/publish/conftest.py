@@ -41,7 +41,7 @@ class Reports:
 
     async def until(self, condition: Callable[[PoolStatus], bool]) -> PoolStatus:
         """Return the next status that meets the condition, including earlier ones."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             while True:
                 while self.all:
                     status = self.all.pop(0)
@@ -70,7 +70,7 @@ class World:
     async def until(self, condition: Callable[[list[ResourceSlice]], bool]) -> list[ResourceSlice]:
         """Wait until the slices on the server meet the condition; return them by name."""
         changed = asyncio.Event()
-        async with asyncio.timeout(10), Cache(self.client, SLICES, ResourceSlice) as cache:
+        async with asyncio.timeout(40), Cache(self.client, SLICES, ResourceSlice) as cache:
             cache.subscribe(lambda *_: changed.set())
             await cache.wait_synced()
             while not condition(list(cache.items.values())):
@@ -86,9 +86,9 @@ class World:
 
     @asynccontextmanager
     async def publisher(self, **options: Any) -> AsyncIterator[PublishController]:
-        """Run a publisher of the node, with its own connection."""
-        node = options.pop("node", NodeRef("node"))
-        async with await Client.connect(self.kubeconfig, timeout=1) as client:
+        """Run a publisher of the node, with its own connection. `timeout` is the limit of its requests."""
+        node, timeout = options.pop("node", NodeRef("node")), options.pop("timeout", 20)
+        async with await Client.connect(self.kubeconfig, timeout=timeout) as client:
             publisher = PublishController(client, DRIVER, node=node, **options)
             task = asyncio.create_task(publisher.run())
             try:

@@ -29,7 +29,7 @@ async def test_a_pool_is_published_in_slices_that_its_node_owns(world: World) ->
     seen: list[PoolStatus] = []
     async with world.publisher(on_status=seen.append) as publisher:
         publisher.want([MANY])
-        status = (await publisher.wait_settled(10))["node"]
+        status = (await publisher.wait_settled(40))["node"]
     assert (status.state, status.generation, status.slices, status.devices) == (PoolState.PUBLISHED, 1, 2, 130)
     assert status.writes == Writes(creates=2)
     assert seen[-1] == status
@@ -45,13 +45,13 @@ async def test_a_pool_is_published_in_slices_that_its_node_owns(world: World) ->
 async def test_unchanged_pools_need_no_write_even_after_a_restart(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([PARTS])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         before = await world.slices()
         publisher.want([PARTS])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     async with world.publisher() as publisher:
         publisher.want([PARTS])
-        status = (await publisher.wait_settled(10))["gpus"]
+        status = (await publisher.wait_settled(40))["gpus"]
     assert status.state is PoolState.PUBLISHED
     assert status.writes == Writes()
     assert await world.slices() == before
@@ -60,7 +60,7 @@ async def test_unchanged_pools_need_no_write_even_after_a_restart(world: World) 
 async def test_a_deleted_slice_is_created_again(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([MANY])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         first, second = await world.slices()
         await world.client.delete(SLICES, first.metadata.name)
         repaired = await world.until(
@@ -73,7 +73,7 @@ async def test_a_deleted_slice_is_created_again(world: World) -> None:
 async def test_a_slice_changed_by_another_writer_is_repaired(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([Pool(devices=(Device("a"),))])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         (item,) = await world.slices()
         forged = replace(item, spec=replace(item.spec, devices=[Device("forged")]))
         await world.client.replace(SLICES, forged, into=ResourceSlice)
@@ -83,16 +83,16 @@ async def test_a_slice_changed_by_another_writer_is_repaired(world: World) -> No
 async def test_pools_that_are_no_longer_wanted_are_deleted(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([MANY, PARTS])
-        assert set(await publisher.wait_settled(10)) == {"node", "gpus"}
+        assert set(await publisher.wait_settled(40)) == {"node", "gpus"}
         publisher.want([PARTS])
-        assert set(await publisher.wait_settled(10)) == {"gpus"}
+        assert set(await publisher.wait_settled(40)) == {"gpus"}
     assert {item.spec.pool.name for item in await world.slices()} == {"gpus"}
 
 
 async def test_pools_of_an_earlier_process_are_deleted_after_the_first_want(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([PARTS])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     async with world.publisher() as publisher:
         assert len(await world.slices()) == 2
         publisher.want([])
@@ -104,7 +104,7 @@ async def test_an_invalid_pool_does_not_block_others(world: World) -> None:
     twice = Pool("twice")
     async with world.publisher(origin=" (leds.py:12)") as publisher:
         publisher.want([bad, twice, twice, PARTS])
-        status = await publisher.wait_settled(10)
+        status = await publisher.wait_settled(40)
     assert status["gpus"].state is PoolState.PUBLISHED
     assert status["bad"].state is PoolState.REFUSED
     assert status["bad"].message.startswith("devices[A].name: 'A' is not a DNS label")
@@ -116,7 +116,7 @@ async def test_slices_of_other_nodes_stay(world: World) -> None:
     await world.add_node("other")
     async with world.publisher() as publisher:
         publisher.want([PARTS])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     (counters, devices) = await world.slices()
     for item in (counters, devices):
         meta = replace(
@@ -133,7 +133,7 @@ async def test_one_publisher_publishes_shared_and_node_local_pools(world: World)
     shared = Pool("fabric", (Device("a"),), all_nodes=True)
     async with world.publisher() as publisher:
         publisher.want([MANY, shared])
-        status = await publisher.wait_settled(10)
+        status = await publisher.wait_settled(40)
         assert {s.state for s in status.values()} == {PoolState.PUBLISHED}
         publisher.want([MANY, replace(shared, all_nodes=False)])
         await world.until(lambda slices: all(s.spec.node_name == "node" for s in slices) and len(slices) == 3)
@@ -143,7 +143,7 @@ async def test_shared_slices_of_an_earlier_process_are_found(world: World) -> No
     shared = Pool("fabric", (Device("a"),), all_nodes=True, generation=7)
     async with world.publisher() as publisher:
         publisher.want([shared])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     async with world.publisher() as publisher:
         publisher.want([replace(shared, all_nodes=False, generation=0)])
         (local,) = await world.until(lambda slices: [s.spec.node_name for s in slices] == ["node"])
@@ -155,9 +155,9 @@ async def test_after_two_publishers_of_one_pool_the_running_one_wins(world: Worl
     async with world.publisher() as staying:
         async with world.publisher() as leaving:
             leaving.want([old])
-            await leaving.wait_settled(10)
+            await leaving.wait_settled(40)
             staying.want([new])
-            await staying.wait_settled(10)
+            await staying.wait_settled(40)
         await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["new"])
 
 
@@ -173,7 +173,7 @@ async def test_a_second_run_starts_from_the_slices_on_the_server(world: World) -
 
     async def run_until(publisher: PublishController, state: PoolState) -> None:
         run = asyncio.create_task(publisher.run())
-        assert (await publisher.wait_settled(10))["gpus"].state is state
+        assert (await publisher.wait_settled(40))["gpus"].state is state
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
 
@@ -196,14 +196,14 @@ async def test_a_failing_status_callback_stops_nothing(world: World) -> None:
 
     async with world.publisher(on_status=broken) as publisher:
         publisher.want([PARTS])
-        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
+        assert (await publisher.wait_settled(40))["gpus"].state is PoolState.PUBLISHED
 
 
 async def test_a_recreated_node_owns_the_new_slices(world: World) -> None:
     reports = Reports()
     async with world.publisher(on_status=reports) as publisher:
         publisher.want([PARTS])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         await world.client.delete(NODES, "node")  # its slices are collected as garbage
         await reports.until(lambda status: "the Node does not exist" in status.message)
         assert await world.slices() == []
@@ -216,11 +216,11 @@ async def test_a_recreated_node_owns_the_new_slices(world: World) -> None:
 async def test_withdraw_deletes_all_slices_with_and_without_run(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([MANY, PARTS])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         await publisher.withdraw()
         assert await world.slices() == []
         publisher.want([PARTS])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     await publisher.wait_settled(0)
     assert len(await world.slices()) == 2
     async with world.publisher() as publisher:
@@ -232,10 +232,10 @@ async def test_a_publisher_of_the_control_plane_owns_slices_without_a_node(world
     fabric = Pool("fabric", (Device("a", all_nodes=True),), per_device_node_selection=True)
     async with world.publisher() as publisher:
         publisher.want([MANY])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     async with world.publisher(node=None) as publisher:
         publisher.want([fabric])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         assert {item.spec.pool.name for item in await world.slices()} == {"node", "fabric"}
         publisher.want([])
         await world.until(lambda slices: {item.spec.pool.name for item in slices} == {"node"})
@@ -246,9 +246,9 @@ async def test_a_problem_of_a_pool_is_logged_once(world: World, caplog: pytest.L
     async with world.publisher() as publisher:
         for _ in range(3):
             publisher.want([Pool(devices=(Device("Bad_Name"),))])
-            await publisher.wait_settled(10)
+            await publisher.wait_settled(40)
         publisher.want([Pool(devices=(Device("good"),))])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     refused, published = (record for record in caplog.records if record.name == "dradriver.publish.pool_worker")
     assert refused.levelno == logging.ERROR
     assert "pool node: refused:" in refused.getMessage()

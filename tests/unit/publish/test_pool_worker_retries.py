@@ -61,7 +61,7 @@ async def test_a_first_publication_succeeds_after_a_fault(world: World, fault: F
 async def test_a_change_succeeds_after_a_fault(world: World, fault: Fault) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         world.server.faults.add(fault)
         publisher.want([OTHER])
         await world.until(lambda slices: is_complete(OTHER, slices))
@@ -70,7 +70,7 @@ async def test_a_change_succeeds_after_a_fault(world: World, fault: Fault) -> No
 async def test_an_unreachable_server_is_retried(world: World) -> None:
     reports = Reports()
     await world.server.stop()
-    async with world.publisher(on_status=reports) as publisher:
+    async with world.publisher(on_status=reports, timeout=1) as publisher:
         publisher.want([POOL])
         pending = await reports.until(lambda status: "Connection refused" in status.message)
         assert pending.state is PoolState.PENDING
@@ -82,7 +82,7 @@ async def test_an_unreachable_server_is_retried(world: World) -> None:
 async def test_a_restarted_server_loses_nothing(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         await world.regate()
         publisher.want([OTHER])
         await world.until(lambda slices: is_complete(OTHER, slices))
@@ -103,6 +103,6 @@ async def test_a_lost_answer_to_a_create_leaves_no_duplicate(world: World) -> No
     async with world.publisher() as publisher:
         publisher.want([POOL])
         await world.until(lambda slices: is_complete(POOL, slices))
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     listed = await world.client.list(SLICES, into=ResourceSlice)
     assert len(listed.items) == 2

@@ -63,14 +63,21 @@ async def test_prepared_and_unprepared_claims(node: Node) -> None:
 
 
 async def test_a_claim_in_flight_and_after_the_deadline(node: Node) -> None:
-    claim = node.api.add(allocated("claim", "lamp-0"))
+    first, second = (node.api.add(allocated(f"claim-{n}", f"lamp-{n}")) for n in range(2))
     driver = LampDriver(node.hardware)
     driver.gate = asyncio.Event()
-    async with node.running(driver, prepare_deadline=4) as plugin, served(plugin) as ask:
-        calling = asyncio.create_task(prepare(plugin, claim))
+    async with node.running(driver, prepare_deadline=600) as plugin, served(plugin) as ask:
+        calling = asyncio.create_task(prepare(plugin, first))
         await driver.entered.wait()
         assert await ask.sample("dradriver_node_requests_inflight", operation="prepare") == 1
+        driver.gate.set()
         await calling
+        assert await ask.sample("dradriver_node_requests_inflight", operation="prepare") == 0
+    driver = LampDriver(node.hardware)
+    driver.gate = asyncio.Event()
+    async with node.running(driver, prepare_deadline=2) as plugin, served(plugin) as ask:
+        await prepare(plugin, second)
+        await driver.entered.wait()
         assert await ask.sample("dradriver_node_requests_inflight", operation="prepare") == 0
         assert await ask.sample("dradriver_node_claims", state="preparing") == 1
         driver.gate.set()

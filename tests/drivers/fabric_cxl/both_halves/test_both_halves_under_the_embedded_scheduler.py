@@ -21,8 +21,11 @@ from tests.unit.conditions.fabric import restarted
 
 SECONDS = 80.0
 PATIENT = SchedulerSettings(pod_backoff=(0.05, 0.2))
-IMPATIENT = replace(PATIENT, binding_timeout=timedelta(seconds=3))
-"""Waits longer than the CPU time of both drivers. A pod whose devices are ready too late is tried again."""
+IMPATIENT = replace(PATIENT, binding_timeout=timedelta(seconds=10))
+"""Waits longer than the CPU time of both drivers, and than the test needs to cordon the first node.
+
+A pod whose devices are ready too late is tried again.
+"""
 
 
 @asynccontextmanager
@@ -52,6 +55,7 @@ async def test_the_controller_attaches_what_claims_need_and_nothing_else(tmp_pat
         await case(halves)
 
 
+@pytest.mark.timeout(180)
 async def test_a_pod_that_waited_too_long_gets_memory_on_another_host(tmp_path: Path) -> None:
     async with cluster(tmp_path, IMPATIENT) as halves:
         await time_out(halves)

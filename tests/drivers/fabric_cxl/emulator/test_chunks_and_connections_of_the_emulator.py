@@ -1,5 +1,6 @@
 """Memory is cut into chunks, and a chunk is connected to one host."""
 
+import asyncio
 import re
 
 import pytest
@@ -75,14 +76,15 @@ async def test_a_chunk_is_connected_to_one_host_only(client: Client) -> None:
 
 
 async def test_two_requests_at_once_connect_a_chunk_to_one_host_only(emulator: EmulatorProcess) -> None:
-    emulator.options = ["--latency", "0.1"]
+    emulator.options = ["--latency", "2"]
     async with emulator.running() as client:
         path = await client.make_chunk()
-        first = await client.send("POST", CONNECTIONS, connection(path, "host-1"))
-        second = await client.send("POST", CONNECTIONS, connection(path, "host-2"))
-        assert (await client.finish(first)).status == 201
-        answer = await client.finish(second)
-        assert (answer.status, answer.message) == (409, "ResourceInUse")
+        begun = await asyncio.gather(
+            *(client.send("POST", CONNECTIONS, connection(path, host)) for host in ("host-1", "host-2"))
+        )
+        made, refused = sorted([await client.finish(each) for each in begun], key=lambda each: each.status)
+        assert made.status == 201
+        assert (refused.status, refused.message) == (409, "ResourceInUse")
 
 
 async def test_a_connected_chunk_is_not_deleted(client: Client) -> None:

@@ -23,7 +23,7 @@ from tests.drivers.fabric_cxl.cxl_nodes import (
     memory,
 )
 
-LONG = 8.0
+LONG = 40.0
 """Seconds: the end of what must end, before the health is reported without a change."""
 
 

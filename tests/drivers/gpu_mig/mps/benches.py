@@ -146,7 +146,7 @@ class NodeBench:
         )
         assert self.node.stdout is not None
         assert self.node.stdout.readline() == b"ready\n"
-        self.start_seconds = 30.0
+        self.start_seconds = self.answer_seconds = 30.0
 
     def host(self) -> NodeMpsHost:
         return NodeMpsHost(
@@ -154,7 +154,7 @@ class NodeBench:
             driver_root_on_host=self.root,
             proc=Path("/proc"),
             settings=self.settings(),
-            answer_seconds=2.0,
+            answer_seconds=self.answer_seconds,
         )
 
     def settings(self) -> MpsSettings:
@@ -167,9 +167,10 @@ class NodeBench:
     def hang(self, claim: str) -> None:
         for pid in self.processes(claim):
             os.kill(pid, signal.SIGSTOP)
+        self.answer_seconds = 2.0
 
     def break_program(self) -> None:
-        self.start_seconds = 2.0
+        self.start_seconds = 5.0
         (self.root / "run/never-answers").touch()
 
     def repair_program(self) -> None:

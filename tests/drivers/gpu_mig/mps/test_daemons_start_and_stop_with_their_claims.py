@@ -84,11 +84,10 @@ async def test_a_daemon_that_was_ready_keeps_its_folders_while_it_cannot_be_star
 
 
 async def test_stop_ends_a_daemon_that_hangs(bench: MpsBench) -> None:
-    daemons = open_daemons(bench)
-    await daemons.start(make_daemon(CLAIM))
+    await open_daemons(bench).start(make_daemon(CLAIM))
     bench.hang(CLAIM)
     assert bench.host().observe(CLAIM) is ObservedDaemon.RUNNING
-    await daemons.stop(CLAIM)
+    await open_daemons(bench).stop(CLAIM)
     assert bench.remains(CLAIM) == []
 
 

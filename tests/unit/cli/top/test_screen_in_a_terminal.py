@@ -15,6 +15,8 @@ from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.cli.top.terminal_process import TerminalProcess, add_node, open_terminal, run_in_terminal
 
+pytestmark = pytest.mark.timeout(180)
+
 _COLOR = re.compile(rb"\x1b\[(?:\d+;)*(?:3|4)[0-7]m")
 _CURSOR_VISIBLE = b"\x1b[?25h"
 _END_UPDATE = b"\x1b[?2026l"

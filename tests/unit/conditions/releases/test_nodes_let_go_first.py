@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dradriver.conditions.releases.waits import ReleaseWaits
 from dradriver.driver import AllocatedDevice, Attachment, BindingClaim, NodeReport
-from dradriver.kube import CLAIMS, CONFIG_MAPS, EVENTS, NODES, PODS, PatchKind
+from dradriver.kube import CLAIMS, CONFIG_MAPS, EVENTS, NODES, PODS, PatchKind, object_tasks
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.node.claims.lookup import claim_ref
@@ -34,6 +34,7 @@ from tests.unit.conditions.releases.releasing import (
     plugin_of,
     until_noted,
 )
+from tests.unit.conditions.test_time_limits_of_attach_and_detach import wait_for_event
 from tests.unit.conditions.two_halves import conditions
 from tests.unit.node.plugin_world import prepare
 
@@ -190,6 +191,7 @@ async def test_a_wait_is_reported_with_the_node_and_the_reason(
         await lab.delete_pod()
         await lab.until(lambda *_: lab.tainted() == {"memory-0"})
         assert process._reports.stuck_counts()["release"] == 1
+        await wait_for_event(lab, "NotReleased")
         events = await lab.client.list(EVENTS, "default", into=dict)
         (message,) = {e["message"] for e in events.items if e["reason"] == "NotReleased"}
         assert f"node {NODE}: ConfigMap default/{NOTE} was written before the last boot" in message
@@ -282,7 +284,7 @@ async def test_a_deleted_note_is_written_again_and_nothing_is_detached_meanwhile
 
 
 async def test_a_node_whose_cache_is_behind_does_not_ask_again_and_again(
-    lab: Lab, memory: Memory, folder: Path
+    lab: Lab, memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The claim in its cache is allocated, and the API server has another allocation."""
     asked: list[str] = []
@@ -297,11 +299,12 @@ async def test_a_node_whose_cache_is_behind_does_not_ask_again_and_again(
     async with lab.scheduler(), lab.driver(Pools(memory)), plugin_of(lab, node, folder) as plugin:
         await is_ready(lab)
         object.__setattr__(plugin.parts.claims, "note_use", ended)
+        monkeypatch.setattr(object_tasks, "RETRY_SECONDS", (3600.0, 3600.0))
         await lab.pod()
         await begun.wait()
         for _ in range(200):
             await lab.client.get(NODES, NODE, into=dict)
-    assert len(asked) < 5
+    assert len(asked) == 1, asked
     assert not memory.regions
 
 

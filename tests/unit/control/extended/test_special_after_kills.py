@@ -8,6 +8,7 @@ import pytest
 
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
+from dradriver.control.queueing.attempts import Attempts
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
@@ -60,16 +61,26 @@ async def test_a_failed_write_is_retried(lab: Lab, verb: str, resource: str, fau
     assert len(lab.held()) == 4
 
 
-async def test_a_rejected_binding_deletes_the_claim(lab: Lab) -> None:
+async def test_a_rejected_binding_deletes_the_claim(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     await create_class(lab)
+    backoffs: list[tuple[str, float]] = []
+    back_off = Attempts.back_off
+
+    def record_backoff(attempts: Attempts, key: str) -> float:
+        backoffs.append((key, back_off(attempts, key)))
+        return backoffs[-1][1]
+
+    monkeypatch.setattr(Attempts, "back_off", record_backoff)
     lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=422, count=1))
     deleted: list[str] = []
     lab.seen.claims.subscribe(lambda _kind, old, new: deleted.append(old.ref) if old and new is None else None)
     async with Controllers(lab.client) as controllers:
         await lab.pods(pod(gpu=1))
         await lab.until(lambda pods, _: any(each.status.conditions for each in pods.values()))
-        assert controllers._scheduler._attempts.remaining_backoff("default/pod-1") > 0, "the pod backs off"
         await lab.until_bound(1)
+    key, backoff = backoffs[0]
+    assert key == "default/pod-1"
+    assert backoff > 0
     labels = {"profile": "default-scheduler", "status": "error", "requires_bindingconditions": "false"}
     name = "scheduler_dra_bindingconditions_prebind_duration_seconds_count"
     assert controllers.metrics.registry.get_sample_value(name, labels) == 1

@@ -1,6 +1,5 @@
 """A preemption evicts the same pods if the process dies after any write."""
 
-import asyncio
 from typing import cast
 
 import pytest
@@ -178,8 +177,7 @@ async def test_a_nomination_that_is_cleared_after_the_victims_have_left_is_not_w
     write(caches, replace(victim, metadata=replace(victim.metadata, deletion_timestamp=NOW)), 4)
     assert (await controller.decide(pod.ref)).next is NextAction.WAIT
     queue = controller._loop.queue
-    async with asyncio.timeout(5):
-        queue.done(await queue.get())
+    queue.done(await queue.get())
     caches.pods.apply_deleted(caches.pods.items[victim.ref])
     assert list(queue.queued) == [pod.ref], "the end of a victim is noticed"
     write(caches, pod, 5)

@@ -59,9 +59,8 @@ def seconds(controllers: Controllers, name: str, **labels: str) -> float | None:
 
 
 async def until_observed(controllers: Controllers, name: str, **labels: str) -> None:
-    async with asyncio.timeout(5):
-        while not controllers.metrics.registry.get_sample_value(name + "_count", labels):
-            await asyncio.sleep(0.01)
+    while not controllers.metrics.registry.get_sample_value(name + "_count", labels):
+        await asyncio.sleep(0.01)
 
 
 async def set_condition(lab: Lab, kind: str) -> None:
@@ -96,9 +95,8 @@ async def start_waiting_pod(lab: Lab, clock: Clock, controllers: Controllers) ->
     await lab.client.create(CLAIMS, builders.claim(builders.device_request(SLOW)), "default", into=dict)
     await lab.pods(builders.pod("claim-1"))
     await lab.until(lambda *_: bool(lab.held()))
-    async with asyncio.timeout(5):
-        while "default/pod-1" not in controllers._scheduler._waiting_pods:
-            await asyncio.sleep(0.01)
+    while "default/pod-1" not in controllers._scheduler._waiting_pods:
+        await asyncio.sleep(0.01)
     clock.now += WAIT
 
 

@@ -50,9 +50,15 @@ async def test_an_unschedulable_pod_has_a_condition_and_delays_no_other(lab: Lab
         assert "device class nowhere does not exist" in condition.message
         await lab.client.create(CLASSES, builders.device_class("nowhere", "true"), into=dict)
         await lab.until_bound(2)
+        wanted = {("waits", "FailedScheduling"), ("waits", "Scheduled"), ("runs", "Scheduled")}
+        while not wanted <= await event_reasons(lab):
+            await asyncio.sleep(0.01)
+
+
+async def event_reasons(lab: Lab) -> set[tuple[str, str]]:
+    """Return the name of the object and the reason of each event."""
     events = (await lab.client.list(EVENTS, "default", into=dict)).items
-    reasons = {(event["involvedObject"]["name"], event["reason"]) for event in events}
-    assert {("waits", "FailedScheduling"), ("waits", "Scheduled"), ("runs", "Scheduled")} <= reasons
+    return {(event["involvedObject"]["name"], event["reason"]) for event in events}
 
 
 async def test_a_change_that_helps_wakes_an_unschedulable_pod(lab: Lab) -> None:

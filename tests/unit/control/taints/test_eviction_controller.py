@@ -66,13 +66,12 @@ async def test_a_pod_whose_device_gets_a_no_execute_taint_is_evicted(lab: Lab) -
         await lab.client.create(TAINT_RULES, a_rule("NoExecute"), into=dict)
         await lab.until(is_evicted)
         message = await wait_for_condition(running.caches.rules, "PodsPendingEviction")
+        event = await wait_for_event(lab.client, "Marking for deletion")
     assert message == "1 pod needs to be evicted in 1 namespace."
     (condition,) = [c for c in lab.seen.pods.items[pod.ref].status.conditions if c.type == "DisruptionTarget"]
     assert (condition.status, condition.reason) == ("True", "DeletionByDeviceTaintManager")
     assert condition.message == "Device Taint manager: deleting due to NoExecute taint"
-    assert (await wait_for_event(lab.client, "Marking for deletion")).source[
-        "component"
-    ] == "device-taint-eviction-controller"
+    assert event.source["component"] == "device-taint-eviction-controller"
 
 
 async def test_a_taint_of_the_driver_evicts_too(lab: Lab) -> None:

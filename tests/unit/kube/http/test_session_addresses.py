@@ -4,10 +4,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dradriver.kube import PODS, Client, Unavailable
+from dradriver.kube.http import transport
 from tests.unit.kube.scripted import Answer, ScriptedServer, kubeconfig
 
 POD = "/api/v1/namespaces/n/pods/p"
@@ -18,7 +20,7 @@ UNUSED_ADDRESS = "127.0.0.2"
 async def client(server: ScriptedServer, tmp_path: Path) -> AsyncIterator[Client]:
     """Yield a client that connects to the server by name."""
     url = server.url.replace("127.0.0.1", "kubernetes.example.com")
-    async with await Client.connect(kubeconfig(tmp_path, url), timeout=3) as connected:
+    async with await Client.connect(kubeconfig(tmp_path, url), timeout=20) as connected:
         yield connected
 
 
@@ -42,6 +44,8 @@ async def test_the_first_address_that_answers_is_used(
 async def test_a_server_without_a_reachable_address_is_unavailable(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pauses = iter((0.0, 0.0, 3600.0))  # the last one ends the request
+    monkeypatch.setattr(transport, "Backoff", lambda *_: SimpleNamespace(next=pauses.__next__))
     resolve_to(monkeypatch, UNUSED_ADDRESS, "127.0.0.3")
     with pytest.raises(Unavailable, match="Connection refused") as caught:
         await client.create(PODS, {"metadata": {"name": "p"}}, "n", into=dict)

@@ -222,6 +222,9 @@ async def test_work_continues_after_the_deadline_and_the_next_call_gets_its_resu
     claim = allocated("claim", "lamp-0")
     async with world.running(deadline=0.05) as process:
         process.driver.gate = asyncio.Event()
+        with pytest.raises(InProgressError, match="still in progress"):
+            await process.prepare(claim)
+        await process.driver.entered.wait()
         with pytest.raises(InProgressError, match=r"still in progress \(driver.prepare of device lamp-0 since"):
             await process.prepare(claim)
         process.driver.gate.set()

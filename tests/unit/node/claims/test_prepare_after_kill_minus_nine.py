@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.killed import FolderDriver, claims
 from tests.unit.node.world import World, ref
@@ -13,6 +15,7 @@ from tests.unit.node.world import World, ref
 KILLS = 6
 
 
+@pytest.mark.timeout(60 + 10 * KILLS)
 async def test_after_each_kill_every_claim_is_prepared_once_or_not_at_all(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # shown when the test fails

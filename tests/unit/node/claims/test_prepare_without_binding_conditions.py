@@ -24,7 +24,7 @@ class FabricDriver(PoolDriver):
 
     def __init__(self) -> None:
         super().__init__(WITH)
-        self.attached = asyncio.Event()
+        self.entered, self.attached = asyncio.Event(), asyncio.Event()
         self.prepares = 0
         self.dropped: Collection[str] = ()
 
@@ -34,6 +34,7 @@ class FabricDriver(PoolDriver):
 
     async def prepare(self, claim: Claim) -> Mapping[AllocatedDevice, ContainerEdits]:
         self.prepares += 1
+        self.entered.set()
         await self.attached.wait()
         return {device: ContainerEdits(env={"GPU": device.name}) for device in claim.devices}
 
@@ -52,6 +53,8 @@ async def test_the_kubelet_gets_in_progress_until_the_device_is_attached(tmp_pat
         (published,) = await world.slices()
         claim = await allocate(world.client, "gpu-0")
         uid = claim.metadata.uid
+        await prepare(plugin, claim)  # the driver may be called after the deadline
+        await driver.entered.wait()
         first = (await prepare(plugin, claim))[uid]
         second = (await prepare(plugin, claim))[uid]
         driver.attached.set()

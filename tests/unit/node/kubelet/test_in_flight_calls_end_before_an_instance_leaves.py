@@ -56,11 +56,14 @@ async def test_an_instance_serves_until_the_kubelet_calls_its_successor(
         await notify(new)
         while not old.parts.election.has_successor:
             await asyncio.sleep(0)
-        stopping = asyncio.create_task(old.stop(2))
+        stopping = asyncio.create_task(old.stop(600))
         answers = await prepare(old, node.api.add(allocated("claim", "lamp-0")))
         assert [answer.error for answer in answers.values()] == [""]
         assert not stopping.done()
-        await stopping
+        stopping.cancel()
+        await asyncio.wait({stopping})
+        old._stopped = False
+        await old.stop(0.05)
 
 
 async def test_no_call_for_the_given_time_is_quiet() -> None:

@@ -156,7 +156,8 @@ async def test_a_compressed_message_is_unimplemented(served: Served) -> None:
 async def test_a_call_whose_time_is_over_ends_and_its_handler_is_cancelled_once(served: Served) -> None:
     """The client cancels its stream at the same moment."""
     async with served.dial() as client:
-        error = await refusal(client.unary("Cling", text(""), timeout=0.05))
+        assert await client.unary("Say", text("first")) == text("first")  # the client is connected
+        error = await refusal(client.unary("Cling", text(""), timeout=2))
         assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
         await eventually(lambda: served.cancelled > 0)
         assert await client.unary("Say", text("next")) == text("next")

@@ -73,7 +73,7 @@ async def read_to_the_end(client: socket.socket) -> None:
 
 async def assert_served(served: Served) -> None:
     async with served.dial() as client:
-        assert await client.unary("Say", text("next")) == text("next")
+        assert await client.unary("Say", text("next"), wait_for_ready=True) == text("next")
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_a_connection_that_stays_silent_is_closed(impatient: Served, first
 
 async def test_a_connection_may_be_idle_after_the_handshake(impatient: Served) -> None:
     async with impatient.dial() as client:
-        await client.unary("Say", text("first"))
+        await client.unary("Say", text("first"), wait_for_ready=True)  # connects again after a slow handshake
         with connected(impatient.path) as silent:
             await read_to_the_end(silent)  # its time is over, and the client's would be too
         assert await client.unary("Say", text("second")) == text("second")

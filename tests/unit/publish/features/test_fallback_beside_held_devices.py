@@ -56,7 +56,7 @@ async def test_a_fallback_waits_while_a_claim_holds_a_device_that_it_omits(
         async with AsyncExitStack() as first:
             publisher = await first.enter_async_context(world.publisher(**options))
             publisher.want([COUNTED])
-            await publisher.wait_settled(10)
+            await publisher.wait_settled(40)
             await world.regate(**{GATE: False})
             if not restart:
                 stack.push_async_exit(first.pop_all())
@@ -76,7 +76,7 @@ async def test_a_fallback_that_offers_the_held_devices_is_published_at_once(tmp_
     async with a_world(tmp_path, **{GATE: False}) as world:
         async with world.publisher(allocation_lookup=Claims("part-0"), on_dropped=offers(PARTS)) as publisher:
             publisher.want([COUNTED])
-            assert (await publisher.wait_settled(10))["gpus"].state is PoolState.FALLBACK
+            assert (await publisher.wait_settled(40))["gpus"].state is PoolState.FALLBACK
         assert await world.devices() == ["part-0", "part-1"]
 
 
@@ -110,7 +110,7 @@ async def test_counted_devices_wait_while_a_claim_holds_a_device_of_the_fallback
         async with AsyncExitStack() as first:
             publisher = await first.enter_async_context(world.publisher(**options))
             publisher.want([COUNTED])
-            await publisher.wait_settled(10)
+            await publisher.wait_settled(40)
             await world.regate(**{GATE: False})
             publisher.want([change_attributes(COUNTED)])
             await reports.until(lambda status: status.state is PoolState.FALLBACK)

@@ -144,7 +144,7 @@ async def test_a_held_device_keeps_its_counters_until_it_is_free(
     claims, reports = Claims("a"), Reports()
     async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([OLD])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         publisher.want([NEW])
         held = await reports.until(lambda status: status.state is PoolState.HELD)
         assert held.held_by == ("ns/a",)
@@ -166,9 +166,9 @@ async def test_dropped_harmless_fields_do_not_end_the_hold(tmp_path: Path) -> No
         world.publisher(allocation_lookup=Claims("a")) as publisher,
     ):
         publisher.want([described(OLD)])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         publisher.want([described(NEW)])
-        status = (await publisher.wait_settled(10))["gpus"]
+        status = (await publisher.wait_settled(40))["gpus"]
         devices = {d.name: d for item in await world.slices() for d in item.spec.devices}
     assert status.state is PoolState.HELD
     assert {field.gate for field in status.dropped} == {"DRAListTypeAttributes"}
@@ -181,9 +181,9 @@ async def test_all_devices_count_as_held_while_the_claims_cannot_be_read(world: 
 
     async with world.publisher(allocation_lookup=unknown) as publisher:
         publisher.want([OLD])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         publisher.want([NEW])
-        status = (await publisher.wait_settled(10))["gpus"]
+        status = (await publisher.wait_settled(40))["gpus"]
     assert status.state is PoolState.HELD
     assert "claims can't be listed" in status.message
 
@@ -208,12 +208,12 @@ async def test_by_default_allocated_claims_on_the_server_hold_devices(world: Wor
     allocation = Allocation(devices=DeviceAllocation(results=[result]))
     async with world.publisher() as publisher:
         publisher.want([OLD])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         await world.client.create(CLAIMS, claim, "default", into=dict)
         body = {"status": ClaimStatus(allocation=allocation)}
         await world.client.patch(CLAIMS, "c", "default", body, PatchKind.MERGE, subresource="status", into=dict)
         publisher.want([NEW])
-        status = (await publisher.wait_settled(10))["gpus"]
+        status = (await publisher.wait_settled(40))["gpus"]
     assert status.held_by == ("default/c",)
 
 
@@ -225,8 +225,8 @@ async def test_a_claim_that_cannot_be_read_may_hold_anything(world: World) -> No
     lookup = partial(look_up_allocations, Unreadable())  # type: ignore[arg-type]
     async with world.publisher(allocation_lookup=lookup) as publisher:
         publisher.want([OLD])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         publisher.want([NEW])
-        status = (await publisher.wait_settled(10))["gpus"]
+        status = (await publisher.wait_settled(40))["gpus"]
     assert status.state is PoolState.HELD
     assert "default/odd" in status.message

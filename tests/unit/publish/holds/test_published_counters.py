@@ -94,10 +94,10 @@ async def test_a_change_by_another_writer_is_repaired_while_a_claim_holds_the_de
 ) -> None:
     async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         await patch_as_kubectl(world, change)
         await world.until(lambda slices: published(slices, POOL))
-        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
+        assert (await publisher.wait_settled(40))["gpus"].state is PoolState.PUBLISHED
 
 
 @pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
@@ -106,11 +106,11 @@ async def test_a_change_by_another_writer_while_no_driver_runs_is_repaired(
 ) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     await patch_as_kubectl(world, change)
     async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([POOL])
-        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
+        assert (await publisher.wait_settled(40))["gpus"].state is PoolState.PUBLISHED
     assert published(await world.slices(), POOL)
 
 
@@ -119,21 +119,21 @@ async def test_an_enlarged_counter_set_is_repaired_although_the_driver_changes_c
 ) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     await patch_as_kubectl(world, FOREIGN["a counter set is enlarged"])
     async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
-        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.HELD
+        assert (await publisher.wait_settled(40))["gpus"].state is PoolState.HELD
     assert published(await world.slices(), POOL)
 
 
 async def test_devices_of_an_earlier_process_are_kept_while_a_claim_holds_them(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
     async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
-        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.HELD
+        assert (await publisher.wait_settled(40))["gpus"].state is PoolState.HELD
     assert published(await world.slices(), POOL)
 
 
@@ -141,7 +141,7 @@ async def test_a_deleted_slice_is_created_with_its_published_counters(world: Wor
     claims, reports = Claims("half"), Reports()
     async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
         await reports.until(lambda status: status.state is PoolState.HELD)
         for item in await world.slices():
@@ -154,7 +154,7 @@ async def test_a_pool_that_is_removed_and_added_again_keeps_the_counters_of_held
     free = replace(POOL, devices=(Device("half"), POOL.devices[1]))
     async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         publisher.want([])
         await world.until(lambda slices: not slices)
         publisher.want([free])
@@ -170,7 +170,7 @@ async def test_a_removed_held_device_is_counted_again_with_its_counter_set(world
     without = replace(POOL, devices=(POOL.devices[1],))
     async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         publisher.want([Pool("gpus", (Device("plain"),))])
         await world.until(lambda slices: published(slices, Pool("gpus", (Device("plain"),))))
         publisher.want([without])
@@ -189,9 +189,9 @@ async def test_a_free_removed_device_is_forgotten(world: World) -> None:
 
     async with world.publisher(allocation_lookup=no_claims) as publisher:
         publisher.want([POOL])
-        await publisher.wait_settled(10)
+        await publisher.wait_settled(40)
         for memory in (3, 2, 1):
             publisher.want([Pool("gpus", (part("whole", memory),), (MEMORY,))])
-            await publisher.wait_settled(10)
+            await publisher.wait_settled(40)
             await asyncio.sleep(0)
     assert asked == [{"half", "whole"}, {"whole"}, {"whole"}]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(180)
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[4]
 WRAPPER = shutil.which("umockdev-wrapper")

@@ -29,12 +29,11 @@ async def collect_lines(
     loop.call_at(due - 0.01, time.sleep, 0.05)  # both timers end in the same iteration of the loop,
     loop.call_at(due + 0.01, change)  # and the timer of the wait comes first
     found: list[Any] = []
-    async with asyncio.timeout(5):
-        follow: Any = watching._follow
-        async for lines in follow(SimpleNamespace(store=store), queue, watch, writer, bookmark_seconds):
-            found += lines
-            if len(found) == 2:
-                break
+    follow: Any = watching._follow
+    async for lines in follow(SimpleNamespace(store=store), queue, watch, writer, bookmark_seconds):
+        found += lines
+        if len(found) == 2:
+            break
     return found
 
 
