@@ -179,7 +179,10 @@ def metric(plane: ControlPlane, name: str, **labels: str) -> float:
 
 
 async def until_counted(plane: ControlPlane, name: str, **labels: str) -> None:
-    """Wait until a metric counts. A metric of a bound pod counts when the scheduler has the answer of its bind."""
+    """Wait until a metric counts.
+
+    Metrics of a bound pod count when the scheduler has the answer of its bind, which may be after the watch.
+    """
     while not metric(plane, name, **labels):
         await asyncio.sleep(0.01)
 

@@ -5,6 +5,7 @@ must return the same. Claims for extended resources have the form that a schedul
 """
 
 import asyncio
+import re
 from typing import Any, Final
 
 from dradriver.model.classic.names import API_VERSION, GROUP
@@ -19,6 +20,10 @@ CLASS_QUOTA: Final = f"{CLASS}.deviceclass.resource.k8s.io/devices"
 CLAIMS_QUOTA: Final = "count/resourceclaims.resource.k8s.io"
 _UNUSED: Final = "count/secrets"
 _TRIES: Final = 100
+_TOO_MANY: Final = 1_000_000
+_REFUSED: Final = {EXPLICIT_QUOTA, IMPLICIT_QUOTA, CLASS_QUOTA, "requests.cpu", "limits.memory"}
+"""The quotas that an object with too large amounts exceeds."""
+_USED: Final = re.compile(r"used: (\S+), limited: ")
 
 
 class QuotaLab:
@@ -73,7 +78,7 @@ class QuotaLab:
         return await self.api.call("POST", self.claims, {"metadata": metadata, "spec": {"devices": devices}})
 
     async def wait_for_usage(self, used: dict[str, str]) -> None:
-        """Wait until the quota reports this usage.
+        """Wait until the quota reports this usage, and until the admission of new objects uses it.
 
         kube-apiserver reads classes and pods from caches: a claim that follows its pod at once may be counted
         without it, until the controller counts again, which a changed quota triggers.
@@ -89,6 +94,25 @@ class QuotaLab:
                 stored = (await self.api.call("GET", path)).json
                 found = stored.get("status", {}).get("used", {})
                 shown = {name: amount for name, amount in found.items() if name != _UNUSED}
+            while await self._admission_usage() != {name: used[name] for name in used if name in _REFUSED}:
+                await asyncio.sleep(0.02)
+
+    async def _admission_usage(self) -> dict[str, str]:
+        """Return the usage in the refusals of two dry runs that no quota admits.
+
+        The quota admission of kube-apiserver reads quotas from a cache, which may be older than the quota that
+        a client reads.
+        """
+        amounts = {GPU: _TOO_MANY, IMPLICIT: _TOO_MANY, "cpu": _TOO_MANY, "memory": f"{_TOO_MANY}Gi"}
+        pod = {"metadata": {"name": "too-large"}, "spec": {"containers": [_container("main", amounts)]}}
+        devices = {"requests": [request(count=_TOO_MANY)]}
+        claim = {"metadata": {"name": "too-large"}, "spec": {"devices": devices}}
+        found: dict[str, str] = {}
+        for path, body in ((f"{self.core}/pods", pod), (self.claims, claim)):
+            answer = await self.api.call("POST", path, body, params={"dryRun": "All"})
+            words = _USED.search(answer.json.get("message", ""))
+            found |= dict(each.split("=") for each in words[1].split(",")) if words else {}
+        return {name: amount for name, amount in found.items() if name in _REFUSED}
 
     async def _there(self, path: str) -> None:
         async with asyncio.timeout(30):

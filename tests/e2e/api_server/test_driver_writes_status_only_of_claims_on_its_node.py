@@ -1,5 +1,6 @@
 """A token that is bound to a node can write `status.devices` of claims that are allocated to that node."""
 
+import asyncio
 import json
 import uuid
 from typing import Any, Final
@@ -9,6 +10,7 @@ import pytest
 from tests.conformance.apiserver.suite import DRA, MERGE, Api, Json, allocation, claim
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ACCOUNTS: Final = "/api/v1/namespaces/default/serviceaccounts"
 CLAIMS: Final = f"{DRA}/namespaces/default/resourceclaims"
 GROUP: Final = "resource.k8s.io"
@@ -28,6 +30,18 @@ async def grant(api: Api, name: str) -> None:
     subjects = [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]
     binding = {**head, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects}
     await api.make(f"{RBAC}/clusterrolebindings", binding)
+
+
+async def until_granted(api: Api, name: str) -> None:
+    """Wait until the authorizer of a real API server has received the grant."""
+    attributes = {
+        "group": GROUP, "resource": "resourceclaims", "subresource": "status", "verb": "patch",
+        "namespace": "default",
+    }  # fmt: skip
+    spec = {"user": f"system:serviceaccount:default:{name}", "resourceAttributes": attributes}
+    async with asyncio.timeout(30):
+        while not (await api.make(REVIEWS, {"spec": spec}))["status"]["allowed"]:
+            await asyncio.sleep(0.05)
 
 
 async def bound_token(api: Api, name: str) -> str:
@@ -55,6 +69,7 @@ def on_node(node: str) -> Json:
 async def test_both_servers_answer_alike(real: Api, embedded: Api, node: str) -> None:
     name = f"driver-{uuid.uuid4().hex[:8]}"
     await grant(real, name)
+    await until_granted(real, name)
     seen: list[Any] = []
     for api in (embedded, real):
         token = await bound_token(api, name)

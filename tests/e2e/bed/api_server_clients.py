@@ -46,7 +46,7 @@ async def embedded(
 
 async def published(api: Api, driver: str, devices: int) -> list[Json]:
     """Wait until the slices of a driver have a number of devices; return the slices."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             path, fields = f"{DRA}/resourceslices", f"spec.driver={driver}"
             answer = await api.call("GET", path, params={"fieldSelector": fields})

@@ -129,7 +129,7 @@ class Bed:
             f"{self.url}{path}", headers={"Authorization": f"Bearer {self.credentials.token('admin')}"}
         )
         context = ssl.create_default_context(cafile=str(self.credentials.ca_file))
-        with urllib.request.urlopen(request, timeout=5, context=context) as response:
+        with urllib.request.urlopen(request, timeout=60, context=context) as response:
             answer: dict[str, Any] = json.load(response)
         return answer
 

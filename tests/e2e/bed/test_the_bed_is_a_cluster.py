@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -65,6 +66,15 @@ def test_a_pod_reaches_the_api_server_in_the_usual_place(cluster: Cluster, host_
     assert "an HTTP request to an HTTPS server" in cluster.kubectl("logs", "-n", NAMESPACE, name)
 
 
+def reaches(cluster: Cluster, pod: str, address: str, page: str) -> bool:
+    """Return whether a pod gets this page from an address; False while nothing listens there."""
+    try:
+        answer = cluster.kubectl("exec", "-n", NAMESPACE, pod, "--", "wget", "-qO-", f"http://{address}/")
+    except BedError:
+        return False
+    return answer.strip() == page
+
+
 def test_pods_of_two_nodes_reach_each_other(cluster: Cluster) -> None:
     for index in (1, 2):
         node = cluster.node(f"node-{index}").name
@@ -75,10 +85,7 @@ def test_pods_of_two_nodes_reach_each_other(cluster: Cluster) -> None:
     for mine, other in (("node-1", "node-2"), ("node-2", "node-1")):
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/at-{other}"
         address = cluster.bed.get(path)["status"]["podIP"]
-        answer = cluster.kubectl(
-            "exec", "-n", NAMESPACE, f"at-{mine}", "--", "wget", "-qO-", f"http://{address}/"
-        )
-        assert answer.strip() == other
+        until(partial(reaches, cluster, f"at-{mine}", address, other))
 
 
 def test_a_written_image_runs(cluster: Cluster, tmp_path: Any) -> None:

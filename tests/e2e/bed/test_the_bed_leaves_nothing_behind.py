@@ -3,6 +3,9 @@
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tests.e2e.bed import cgroups, changes
@@ -32,14 +35,21 @@ def start() -> tuple[subprocess.Popen[str], str, str]:
     return process, name, address
 
 
+def commands() -> Iterator[str]:
+    """Return the command lines of all processes."""
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        # A process can end at any time.
+        with suppress(OSError):
+            yield each.read_text()
+
+
 def traces(name: str, address: str) -> list[str]:
     """Return the traces of a bed on the machine."""
     prefix = ".".join(address.split(".")[1:3])
     addresses = subprocess.run(("ip", "-4", "address"), check=True, capture_output=True, text=True).stdout
     links = [line for line in addresses.splitlines() if f"{prefix}." in line or address in line]
     groups = [str(each) for each in cgroups.ROOT.glob(f"**/{name}")]
-    commands = [each.read_text() for each in Path("/proc").glob("[0-9]*/cmdline") if each.exists()]
-    running = [each for each in commands if name in each]
+    running = [each for each in commands() if name in each]
     return [*links, *groups, *running, *(str(each) for each in changes.PLACE.glob(name))]
 
 
@@ -57,5 +67,9 @@ def test_when_its_process_is_killed(real_cluster: Cluster) -> None:
     process.communicate()
     assert traces(name, address)
     changes.sweep()
+    # The kernel kills the processes that are in no control group when their parent ends; this takes a moment.
+    deadline = time.monotonic() + 20
+    while traces(name, address) and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert traces(name, address) == []
     assert real_cluster.node().get()["metadata"]["name"] == "node-1", "another bed goes on meanwhile"

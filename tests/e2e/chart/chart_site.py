@@ -89,8 +89,9 @@ class Site:
         self.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
 
     def output(self, name: str) -> str:
-        """Wait until a pod is ready; return its log."""
+        """Wait until a pod is ready and its log shows the device; return its log."""
         self.wait("wait", f"pod/{name}", "--for=condition=Ready")
+        until(f"log of pod {name}", lambda: "block" in self.cluster.kubectl("logs", name))
         return self.cluster.kubectl("logs", name)
 
     def delete_pods(self, *names: str) -> None:

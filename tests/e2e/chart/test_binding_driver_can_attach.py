@@ -97,7 +97,7 @@ async def create_claim(api: Api, device: str = "", driver: str = DRIVER) -> str:
 
 async def wait_for_claim(api: Api, path: str, done: Callable[[Json], bool]) -> Json:
     """Wait until the claim satisfies a condition; return it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             claim = (await api.call("GET", path)).json
             if done(claim):
@@ -168,7 +168,7 @@ async def test_other_metadata_of_claims_cannot_be_changed(real: Api, token: str,
     kept: Json = {"metadata": {"annotations": {"example.com/kept": "yes"}}}
     assert (await real.call("PATCH", path, kept, content_type=MERGE)).status == 200
     body: Json = {"metadata": metadata}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         # A policy takes effect a moment after it is written.
         options = {"content_type": MERGE, "token": token, "params": {"dryRun": "All"}}
         while (answer := await real.call("PATCH", path, body, **options)).status == 200:

@@ -5,6 +5,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -79,6 +81,17 @@ def test_the_metrics_can_be_read(site: Site) -> None:
         assert f'driver="{DRIVER}"' in answer.read().decode()
 
 
+def can_apply(site: Site, manifest: dict[str, Any]) -> bool:
+    """Apply a manifest; return False while the API server cannot reach the webhook."""
+    try:
+        site.apply(manifest)
+    except BedError as error:
+        if "failed calling webhook" in str(error):
+            return False
+        raise
+    return True
+
+
 def test_the_webhook_rejects_invalid_parameters(site: Site) -> None:
     site.wait_for_rollout("deployment/dradriver-loop-webhook")
     parameters = {"apiVersion": "loop.example.com/v1", "kind": "LoopConfig", "readOnly": True}
@@ -88,7 +101,7 @@ def test_the_webhook_rejects_invalid_parameters(site: Site) -> None:
         manifest["metadata"]["name"] = "parameters"
         manifest["spec"]["spec"]["devices"]["config"] = [config]
         if not wrong:
-            site.apply(manifest)
+            until("the webhook is called", partial(can_apply, site, manifest))
             site.cluster.kubectl("delete", "resourceclaimtemplate", "parameters")
             continue
         with pytest.raises(BedError, match=r"opaque\.parameters\.readonly: LoopConfig has no such field"):

@@ -72,9 +72,10 @@ async def release(real: Api, chart: Helm, release_name: str) -> AsyncIterator[Re
     account = f"{release_name}-loop" if "dradriver" in release_name else f"{release_name}-dradriver-loop"
     await ensure_node(real, OTHER_NODE)
     release = Release(real, chart.namespace, account, await pod_token(real, chart.namespace, account, NODE))
-    async with asyncio.timeout(20):
-        # A policy takes effect a moment after it is written.
-        while (await release.write(nodeName=OTHER_NODE)).status == 201:
+    async with asyncio.timeout(60):
+        # Roles and a policy take effect a moment after they are written.
+        words = f"the node of the driver, not {OTHER_NODE}"
+        while words not in (await release.write(nodeName=OTHER_NODE)).json.get("message", ""):
             await asyncio.sleep(0.05)
     yield release
     for item in (await real.call("GET", f"{DRA_API}/resourceslices")).json["items"]:
@@ -182,7 +183,7 @@ async def test_a_driver_with_shared_pools_can_write_slices_that_its_node_owns(
     owner: Json = {"apiVersion": "v1", "kind": "Node", "controller": True}
     chart.upgrade(release_name, *set_values(given | shared))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await create_owned_slice(release, owner, NODE)).status != 201:
                 await asyncio.sleep(0.05)
         assert refused(
@@ -209,7 +210,7 @@ async def publish_shared_pool(release: Release, chart: Helm, folder: Path) -> No
         task = asyncio.create_task(publisher.run())
         publisher.want([dra.Pool(f"{NODE}/fabric", (device,), all_nodes=True)])
         try:
-            await publisher.wait_settled(20)
+            await publisher.wait_settled(60)
             assert {pool: (str(each.state), each.message) for pool, each in publisher.status.items()} == {
                 f"{NODE}/fabric": ("published", "")
             }

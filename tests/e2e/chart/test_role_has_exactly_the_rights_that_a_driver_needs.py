@@ -67,9 +67,9 @@ async def registered(plugin: Plugin) -> AsyncIterator[dra_v1_grpc.DRAPluginStub]
     try:
         async with grpc.aio.insecure_channel(f"unix:{plugin.sockets.registrar}") as channel:
             stub = registration_v1_grpc.RegistrationStub(channel)
-            await stub.GetInfo(registration_v1.InfoRequest(), timeout=5)
+            await stub.GetInfo(registration_v1.InfoRequest(), timeout=30)
             status = registration_v1.RegistrationStatus(plugin_registered=True)
-            await stub.NotifyRegistrationStatus(status, timeout=5)
+            await stub.NotifyRegistrationStatus(status, timeout=30)
         async with grpc.aio.insecure_channel(f"unix:{plugin.sockets.service}") as channel:
             yield dra_v1_grpc.DRAPluginStub(channel)
     finally:

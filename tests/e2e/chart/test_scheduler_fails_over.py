@@ -105,6 +105,12 @@ class Site:
                     return ready[0]
                 await asyncio.sleep(0.1)
 
+    async def until_standby(self, pod: SchedulerPod) -> None:
+        """Wait until the extender of a pod answers the probe of a standby."""
+        async with asyncio.timeout(60):
+            while not await asyncio.to_thread(pod.is_ready, "/readyz/standby"):
+                await asyncio.sleep(0.1)
+
     async def holders(self) -> list[str]:
         """Return the host names of the holders of both Leases."""
         leases = [
@@ -163,7 +169,7 @@ async def test_the_extender_of_the_next_leader_takes_over(site: Site) -> None:
     first = await site.leader()
     (second,) = (pod for pod in site.pods if pod is not first)
     assert await site.holders() == [first.name] * 2
-    assert second.is_ready("/readyz/standby")
+    await site.until_standby(second)
     assert not second.is_ready()
     await site.schedule("with-the-first-leader")
 
@@ -172,7 +178,7 @@ async def test_the_extender_of_the_next_leader_takes_over(site: Site) -> None:
     assert await site.leader(not_in=first) is second
     await site.schedule("with-the-second-leader")
     assert await site.holders() == [second.name] * 2
-    assert first.is_ready("/readyz/standby")
+    await site.until_standby(first)
     assert not first.is_ready()
 
     # The whole pod dies and releases nothing. The kubelet has restarted the kube-scheduler of the first pod.

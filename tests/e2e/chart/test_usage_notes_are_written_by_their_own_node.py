@@ -92,7 +92,7 @@ async def refuses(client: Client, node: str) -> bool:
 
 
 async def test_a_node_writes_only_its_own_note_and_deletes_none(site: Site) -> None:
-    async with asyncio.timeout(20):  # a policy takes effect a moment after it is written
+    async with asyncio.timeout(60):  # a policy takes effect a moment after it is written
         while not await refuses(site.node, OTHER_NODE):
             await asyncio.sleep(0.05)
     namespace = site.node.namespace
@@ -133,7 +133,7 @@ async def test_the_pool_driver_sees_the_use_and_its_end(site: Site, tmp_path: Pa
     await state.write(lambda rows: rows.move(record, ClaimEvent.BEGIN_UNPREPARE))
     await state.write(lambda rows: rows.move(record, ClaimEvent.FINISH_UNPREPARE))
     writer.wake()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await check.find_use(attachment):
             await asyncio.sleep(0.05)
     assert (await check.read_reports())[NODE].values == {"systemUUID": "7"}

@@ -66,6 +66,6 @@ class LinkFabric:
     def command(self, kubeconfig: Path, lease_namespace: str, metrics_port: int) -> Sequence[str]:
         """Return the command that starts the controller."""
         return (
-            sys.executable, str(_PROGRAM), f"--kubeconfig={kubeconfig}", "--lease-seconds=5",
+            sys.executable, str(_PROGRAM), f"--kubeconfig={kubeconfig}", "--lease-seconds=30",
             f"--lease-namespace={lease_namespace}", f"--metrics-port={metrics_port}", "--log-level=debug",
         )  # fmt: skip

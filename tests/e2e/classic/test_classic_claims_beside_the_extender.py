@@ -6,6 +6,7 @@ Nodes have no kubelet, so pods are bound and never start.
 
 import asyncio
 import os
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -126,6 +127,13 @@ class ClassicPlane(ScheduledCluster):
         }
         return (await self.client.create(PODS, body, "default", into=Pod)).metadata.uid
 
+    async def until_nodes_are_received(self, last: str) -> None:
+        """Wait until kube-scheduler binds a pod to the label of the last node: it has received all nodes."""
+        selector = await self.label_change(last, uuid.uuid4().hex)
+        await self.create_pod("probe", nodeSelector=selector)
+        await self.bound("probe", seconds=SECONDS)
+        await self.client.delete(PODS, "probe", "default", grace_seconds=0)
+
     async def until(self, check: Callable[[], Awaitable[T]]) -> T:
         """Wait for the first true result of a check, and return it."""
         async with asyncio.timeout(SECONDS):
@@ -227,6 +235,7 @@ async def plane(bed: ApiServerBed, fabrics: dict[str, LinkFabric]) -> AsyncItera
         made = ClassicPlane(connected.client, fabrics)
         for name in ("node-1", "node-2"):
             await made.node(name)
+        await made.until_nodes_are_received("node-2")
         await made.client.create(CLASSES, builders.device_class(), into=dict)
         for label in PLUGINS:
             body = builders.controller_class(label, controller=f"{label}.example.com")

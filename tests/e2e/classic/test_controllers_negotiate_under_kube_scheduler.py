@@ -12,6 +12,7 @@ from tests.e2e.bed.nodes.node import Node
 from tests.e2e.classic.classic_site import FPGA, NIC, ClassicSite
 from tests.e2e.classic.link_controller import make_handle
 from tests.e2e.classic.link_driver import digest
+from tests.e2e.scheduling.scheduled_cluster import ScheduledCluster
 
 
 @pytest.fixture
@@ -162,18 +163,19 @@ async def test_a_resource_of_a_node_that_was_shut_down_is_used_on_another_node(
     plugin = await site.start_plugin(FPGA, second)
     controller = await site.start_controller("link", [FPGA], node__1=1, node__2=1)
     claim = await site.classic_claim("claim", "WaitForFirstConsumer", label="link")
-    await cordon(site, site.node.name, on=True)
-    try:
-        await site.classic_pod("first", "claim", schedulerName=extended_profile)
-        assert await node_of(site, "first") == second.name
-    finally:
-        await cordon(site, site.node.name, on=False)
+    on_second = {"kubernetes.io/hostname": second.name}
+    await site.classic_pod("first", "claim", schedulerName=extended_profile, nodeSelector=on_second)
+    assert await node_of(site, "first") == second.name
     await plugin.end()
     await asyncio.to_thread(second.reboot, start=False)
     try:
         await cordon(site, second.name, on=True)
+        # Both nodes match the selector. No node matches it before kube-scheduler has received the cordon.
+        plane = ScheduledCluster(site.client)
+        await plane.label_change(second.name, site.namespace)
+        cordoned = await plane.label_change(site.node.name, site.namespace)
         await site.delete_pod("first", force=True)
-        await site.classic_pod("second", "claim", schedulerName=extended_profile)
+        await site.classic_pod("second", "claim", schedulerName=extended_profile, nodeSelector=cordoned)
         assert await node_of(site, "second") == site.node.name
         assert controller.allocated == {claim.metadata.uid: site.node.name}
         kinds = [each.split()[0] for each in controller.changes]

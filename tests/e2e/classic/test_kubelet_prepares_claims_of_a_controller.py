@@ -8,12 +8,18 @@ from tests.e2e.classic.classic_site import FPGA, NIC, ClassicSite, device
 from tests.e2e.classic.link_driver import digest
 
 FULL = bytes(range(256)) * (MAX_HANDLE_BYTES // 256)
-PRINT = "env; trap 'exit 0' TERM; sleep infinity & wait"
+PRINT = "env; echo complete; trap 'exit 0' TERM; sleep infinity & wait"
 
 
 async def variables(site: ClassicSite, pod: str) -> dict[str, str]:
-    """Return the variables of plugins in the log of a pod."""
-    lines = [line.partition("=") for line in (await site.logs(pod)).splitlines() if line.startswith("LINK_")]
+    """Wait until the log of a pod is complete; return the variables of plugins."""
+
+    async def complete() -> list[str]:
+        lines = (await site.logs(pod)).splitlines()
+        return lines if "complete" in lines else []
+
+    log = await site.until(f"log of pod {pod}", complete)
+    lines = [line.partition("=") for line in log if line.startswith("LINK_")]
     return {name: value for name, _, value in lines}
 
 

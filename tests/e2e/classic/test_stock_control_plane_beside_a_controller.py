@@ -95,6 +95,11 @@ async def test_a_claim_that_is_deleted_stays_until_the_controller_removes_its_fi
     claim = await site.writes.get("claim")
     assert claim.metadata.deletion_timestamp is not None
     assert claim.results
+
+    async def unused() -> bool:
+        return not (await site.claim_status("claim")).get("reservedFor")
+
+    await site.until("release of the claim", unused)
     await site.writes.clear_allocation("claim")
     await site.writes.end("claim")
     assert not (await site.client.list(CLAIMS, site.namespace, into=dict)).items

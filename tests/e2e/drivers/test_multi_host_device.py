@@ -83,15 +83,28 @@ class Site:
     async def pods(self) -> list[dict[str, Any]]:
         return list((await self.get("pods"))["items"])
 
-    async def wait_for_unschedulable(self) -> str:
-        """Wait until kube-scheduler reports the one pod that has no node; return the message."""
+    async def wait_for_unschedulable(self, *parts: str) -> None:
+        """Wait until kube-scheduler reports the one pod that has no node, with all these parts of a message."""
 
-        def message_of(found: list[dict[str, Any]]) -> str:
+        def is_reported(found: list[dict[str, Any]]) -> bool:
             waiting = [pod for pod in found if "nodeName" not in pod["spec"]]
             conditions = waiting[0]["status"].get("conditions", []) if len(waiting) == 1 else []
-            return next((str(c["message"]) for c in conditions if c["reason"] == "Unschedulable"), "")
+            messages = [str(c["message"]) for c in conditions if c["reason"] == "Unschedulable"]
+            return any(all(part in message for part in parts) for message in messages)
 
-        return message_of(await self.until(lambda found: bool(message_of(found))))
+        await self.until(is_reported)
+
+    async def wait_for_slices(self) -> None:
+        """Wait until all pools of the pool driver are published."""
+        wanted = {pool.name for pool in TpusAndCables().discover()}
+        async with asyncio.timeout(90):
+            while wanted != {item["spec"]["pool"]["name"] for item in await self.shared_slices()}:
+                await asyncio.sleep(0.2)
+
+    async def shared_slices(self) -> list[dict[str, Any]]:
+        """Return the slices of the driver that belong to no node."""
+        found = (await self.get("resourceslices"))["items"]
+        return [item for item in found if item["spec"]["driver"] == CLASS and "nodeName" not in item["spec"]]
 
     async def until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         async with asyncio.timeout(90):
@@ -134,6 +147,7 @@ async def site(real_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.Monkey
             await plugin.parts.registration.wait(60)
         client = await stack.enter_async_context(await site.connect(tmp_path, "tpu-pools"))
         await stack.enter_async_context(pool_driver(client))
+        await site.wait_for_slices()
         yield site
         await site.kubectl("delete", "deployments,pods,resourceclaims", "--all", "--timeout=120s")
     async with await Client.connect(str(real_cluster.kubeconfig())) as client:
@@ -166,12 +180,15 @@ async def test_two_pods_share_a_slice_of_two_nodes_and_a_third_stays_pending(
     found = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in await site.pods()}
     assert set(found) == {*NODES}
     for host, pod in found.items():
-        assert await site.kubectl("logs", pod) == f"tpu-2x4-1 on {host}\n"
+        async with asyncio.timeout(60):
+            while not (log := await site.kubectl("logs", pod)):
+                await asyncio.sleep(0.2)
+        assert log == f"tpu-2x4-1 on {host}\n"
     assert site.prepared() == {name: [CLAIM] for name in NODES}
     assert site.calls == Tally(NODES)
 
     await site.kubectl("scale", "deployment/tpu-consumer", "--replicas=3")
-    assert "2 node(s) didn't match pod anti-affinity rules" in await site.wait_for_unschedulable()
+    await site.wait_for_unschedulable("2 node(s) didn't match pod anti-affinity rules")
 
     async def conditions() -> set[str]:
         (entry,) = (await site.get("resourceclaim", CLAIM))["status"].get("devices") or [{}]
@@ -200,23 +217,17 @@ async def test_claims_whose_nodes_overlap_by_half_leave_the_second_pod_pending(s
     spec["resourceClaims"] = [{"name": side, "resourceClaimName": side} for side in ("left", "right")]
     spec["containers"][0]["resources"]["claims"] = [{"name": side} for side in ("left", "right")]
     await site.apply(deployment)
-    message = await site.wait_for_unschedulable()
-    assert "1 node(s) didn't match pod anti-affinity rules" in message
-    assert "1 resourceclaim not available on the node" in message
+    await site.wait_for_unschedulable(
+        "1 node(s) didn't match pod anti-affinity rules", "1 resourceclaim not available on the node"
+    )
     running = [pod["spec"]["nodeName"] for pod in await site.pods() if "nodeName" in pod["spec"]]
     assert running == [NODES[1]]
 
 
 async def test_the_slices_are_deleted_with_their_owner(site: Site) -> None:
-    async def shared() -> list[dict[str, Any]]:
-        found = (await site.get("resourceslices"))["items"]
-        return [item for item in found if item["spec"]["driver"] == CLASS and "nodeName" not in item["spec"]]
-
     async with asyncio.timeout(60):
-        while not (published := await shared()):
-            await asyncio.sleep(0.2)
-        (owner,) = published[0]["metadata"]["ownerReferences"]
+        (owner,) = (await site.shared_slices())[0]["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"]) == ("DeviceClass", CLASS)
         await site.kubectl("delete", "deviceclass", CLASS)
-        while await shared():
+        while await site.shared_slices():
             await asyncio.sleep(0.2)

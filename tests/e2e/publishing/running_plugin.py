@@ -183,7 +183,7 @@ class RunningPlugin:
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait until the condition is true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0.02)
 

@@ -85,6 +85,18 @@ class Scenario:
         (condition,) = rule["status"]["conditions"]
         return {key: condition.get(key, "") for key in ("type", "status", "reason", "message")}
 
+    async def report_without_effect(self) -> Json:
+        """Return the condition of a rule without effect that has counted the pod.
+
+        The message is written once. It can be from before the controller has received the pod's binding or
+        the slice.
+        """
+        while True:
+            await self.replace_rule("None")
+            condition = await self.wait_for_reason("NoEffect")
+            if "1 published device " in condition["message"] and " 1 pod " in condition["message"]:
+                return condition
+
     async def evicted(self, name: str) -> Json:
         pod = await self._until(PODS, name, lambda pod: "deletionTimestamp" in pod["metadata"])
         condition = next(c for c in pod["status"]["conditions"] if c["type"] == "DisruptionTarget")
@@ -118,8 +130,7 @@ class Scenario:
         await self.begin()
         await self.pod("first")
         results["first"] = await self.bound("first")
-        await self.replace_rule("None")
-        results["without effect"] = await self.wait_for_reason("NoEffect")
+        results["without effect"] = await self.report_without_effect()
         await self.replace_rule("NoSchedule")
         results["new claims only"] = await self.wait_for_reason("OtherEffect")
         await self.pod("second")

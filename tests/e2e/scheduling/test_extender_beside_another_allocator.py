@@ -36,7 +36,7 @@ class Beds:
         start_kube_scheduler(bed, write_config(bed, self.url), "extended-scheduler")
 
     def readiness(self) -> str:
-        with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
+        with urllib.request.urlopen(f"{self.url}/readyz", timeout=30) as answer:
             return bytes(answer.read()).decode()
 
     async def until_ready_as(self, text: str) -> None:
@@ -100,8 +100,12 @@ async def test_a_pool_of_both_is_not_served_while_the_other_has_claims(
     await cluster.refusal(
         "waiting", f"resource pool {POOL} is not served: {allocator} allocates its devices too"
     )
-    events = (await cluster.client.list(EVENTS, "default", into=dict)).items
-    (event,) = [each for each in events if each["reason"] == CONTESTED_POOL]
+    contested: list[dict[str, Any]] = []
+    async with asyncio.timeout(30):
+        while not contested:
+            events = (await cluster.client.list(EVENTS, "default", into=dict)).items
+            contested = [each for each in events if each["reason"] == CONTESTED_POOL]
+    (event,) = contested
     assert event["involvedObject"]["kind"] == CLASSES.kind
     await cluster.client.delete(PODS, "theirs", "default", grace_seconds=0)
     await cluster.bound("waiting", seconds=30)

@@ -97,11 +97,12 @@ async def create_pod(
 
 
 async def until_refused(plane: ScheduledCluster, name: str) -> str:
+    """Return the message of a refused pod, once the scheduler has received the claim, too."""
     async with asyncio.timeout(60):
         while True:
             pod = await plane.client.get(PODS, name, "default", into=Pod)
             message = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
-            if message:
+            if message and f'resourceclaim "{name}" not found' not in message:
                 return message.partition(" preemption:")[0]
             await asyncio.sleep(0.1)
 

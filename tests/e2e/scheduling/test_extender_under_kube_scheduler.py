@@ -52,8 +52,8 @@ def bed() -> Iterator[ApiServerBed]:
         control_plane.start_controller_manager(made, ())
         with chart_accounts(made, "default", "extender", VALUES):
             account = write_account_kubeconfig(made, "default", "extender-scheduler")
-            url = start_extender(made, "--no-leader-elect", "--binding-timeout=5", kubeconfig=account)
-            start_kube_scheduler(made, write_config(made, url, "--binding-timeout=5"), "extended-scheduler")
+            url = start_extender(made, "--no-leader-elect", "--binding-timeout=60", kubeconfig=account)
+            start_kube_scheduler(made, write_config(made, url, "--binding-timeout=60"), "extended-scheduler")
             yield made
 
 
@@ -114,9 +114,19 @@ class Plane(ScheduledCluster):
         """Publish devices on a node."""
         await self.client.create(SLICES, builders.slice_(*devices, node_name=node), into=dict)
 
+    async def until_event(self, reason: str, *names: str) -> list[str]:
+        """Wait until each of these pods has an event; return the pods of all events with this reason."""
+        async with asyncio.timeout(60):
+            while True:
+                events = (await self.client.list(EVENTS, "default", into=dict)).items
+                pods = [event["involvedObject"]["name"] for event in events if event["reason"] == reason]
+                if set(names) <= set(pods):
+                    return pods
+                await asyncio.sleep(0.1)
+
     async def until_waiting(self, name: str) -> ResourceClaim:
         """Wait until the pod waits for binding conditions; return its claim."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (await self.client.get(PODS, name, "default", into=Pod)).status.nominated_node_name:
                 await asyncio.sleep(0.1)
             while not (claim := await self.claim(name)).results:
@@ -143,7 +153,7 @@ async def _clean(client: Client) -> None:
         namespace = "default" if resource.namespaced else ""
         for item in (await client.list(resource, namespace, into=dict)).items:
             await client.delete(resource, item["metadata"]["name"], namespace)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await client.list(CLAIMS, "default", into=dict)).items:
             await asyncio.sleep(0.1)
 
@@ -162,17 +172,21 @@ async def test_every_pod_gets_its_own_device_and_one_event_of_kube_scheduler(pla
         claim = await plane.claim(pod.metadata.name)
         assert [consumer.uid for consumer in claim.status.reserved_for] == [pod.metadata.uid]
         assert claim.results[0].pool == pod.spec.node_name
-    events = (await plane.client.list(EVENTS, "default", into=dict)).items
-    scheduled = Counter(event["involvedObject"]["name"] for event in events if event["reason"] == "Scheduled")
-    assert scheduled == dict.fromkeys([*names, "without-devices"], 1)
+    # kube-scheduler writes the event after the extender has bound the pod.
+    scheduled = await plane.until_event("Scheduled", *names, "without-devices")
+    assert Counter(scheduled) == dict.fromkeys([*names, "without-devices"], 1)
 
 
 async def test_a_refused_pod_has_the_reason_and_is_bound_when_a_slice_helps(plane: Plane) -> None:
     await plane.slice_of("node-1", builders.device("device-0"))
     await plane.pod_with_claim("pair", count=2)
-    message = await plane.refusal("pair", "0/2 nodes are available")
+    await plane.refusal("pair", "0/2 nodes are available")
+    # The extender may have been called before it received the slice. kube-scheduler tries a changed pod again.
+    changed = {"metadata": {"annotations": {"changed": "yes"}}}
+    await plane.client.patch(PODS, "pair", "default", changed, PatchKind.MERGE, into=dict)
+    message = await plane.refusal("pair", "2 devices are needed")
+    assert "0/2 nodes are available" in message
     assert "1 cannot allocate all claims: claim default/pair, request device" in message
-    assert "2 devices are needed" in message
     await plane.slice_of("node-2", builders.device("device-0"), builders.device("device-1"))
     (pod,) = await plane.bound("pair", seconds=30)
     assert pod.spec.node_name == "node-2"
@@ -213,7 +227,7 @@ async def test_a_device_that_fails_is_released_and_the_pod_is_tried_again(plane:
     first = await plane.until_waiting("waits")
     await plane.set_condition(first, FAILED)
     await plane.refusal("waits", "device binding failed")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             claim = await plane.claim("waits")
             if claim.allocation is not None and not claim.status.devices:
@@ -302,9 +316,7 @@ async def test_a_pod_whose_only_obstacle_is_a_device_evicts_a_pod_of_lower_prior
         (urgent,) = await plane.bound("urgent", seconds=60)
     left = {pod.metadata.name for pod in (await plane.client.list(PODS, "default", into=Pod)).items}
     assert left == {"one", "two", "urgent"}, "one victim is enough"
-    events = (await plane.client.list(EVENTS, "default", into=dict)).items
-    preempted = [event["involvedObject"]["name"] for event in events if event["reason"] == "Preempted"]
-    assert preempted == ["pair"]
+    assert await plane.until_event("Preempted", "pair") == ["pair"]
     assert urgent.spec.node_name
 
 

@@ -52,7 +52,7 @@ async def test_the_pod_waits_with_the_reason_until_the_gate_is_on() -> None:
             assert stored.allocation is None
             assert not (await cluster.client.get(PODS, "pod", "default", into=Pod)).spec.node_name
         await asyncio.to_thread(bed.serve, None, {})
-        async with connect(bed) as cluster, asyncio.timeout(60):
+        async with connect(bed) as cluster, asyncio.timeout(240):
             while stored.allocation is None:
                 await asyncio.sleep(0.2)
                 stored = await cluster.client.get(CLAIMS, "claim", "default", into=ResourceClaim)

@@ -60,9 +60,9 @@ async def test_an_instance_serves_until_the_kubelet_calls_its_successor(
         answers = await prepare(old, node.api.add(allocated("claim", "lamp-0")))
         assert [answer.error for answer in answers.values()] == [""]
         assert not stopping.done()
-        stopping.cancel()
+        stopping.cancel()  # it would wait for ten minutes
         await asyncio.wait({stopping})
-        old._stopped = False
+        old._stopped = False  # otherwise another stop does nothing
         await old.stop(0.05)
 
 
