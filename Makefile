@@ -79,8 +79,9 @@ faults: $(VENV)/.developer ## kill drivers KILLS=200 times at random moments, an
 
 release-check: release-tests test-debian-13 ## check what a release publishes, and run the tests on Debian 13
 
+# MARKS=release leaves out what `make e2e` runs too.
 release-tests: $(VENV)/.developer ## check what a release publishes
-	$(BIN)/python -m pytest -m 'release or e2e' tests/release tests/e2e/chart/test_upgrade_from_the_last_release.py \
+	$(BIN)/python -m pytest -m "$${MARKS:-release or e2e}" tests/release tests/e2e/chart/test_upgrade_from_the_last_release.py \
 		tests/e2e/chart/test_api_server_accepts_the_chart.py tests/packaging --timeout 900
 
 # The classifiers name a Python that only the Debian root has. Where it cannot be made, the newest Python of the machine
