@@ -422,13 +422,11 @@ class ExtenderCycle(BindingCycle):
         """Nudge a pod. If the write fails, the pod is refused again, and another attempt follows."""
         key = action.pod.ref
         plan, done = self._plans.get(key), False
-        lacked_at = self._filter_calls.lacked_claims_at(key)
-        self._filter_calls.discard_lacked_claims(key)
         try:
             done = await super()._carry_out(action)
         finally:
-            if not done and lacked_at is not None:
-                self._filter_calls.record_lacked_claims(key, lacked_at)
+            if done:
+                self._filter_calls.discard_lacked_claims(key)
             if not done and key in self._nominations and self._plans.get(key) is plan:
                 self._nominations.discard(key)
                 self._view.drop_plan(key)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from dradriver.kube import (
     CLAIMS,
     CLASSES,
+    EVENTS,
     NODES,
     PODS,
     SERVICE_ACCOUNTS,
@@ -182,6 +183,16 @@ class ScheduledCluster:
                 if words in message:
                     return message
                 await asyncio.sleep(0.2)
+
+    async def until_events(self, reason: str, *names: str) -> list[Json]:
+        """Wait until each of these objects has such an event; return the objects of all such events."""
+        async with asyncio.timeout(60):
+            while True:
+                events = (await self.client.list(EVENTS, "default", into=dict)).items
+                found = [event["involvedObject"] for event in events if event["reason"] == reason]
+                if set(names) <= {each["name"] for each in found}:
+                    return found
+                await asyncio.sleep(0.1)
 
     async def delete(self, *names: str) -> None:
         """Delete pods and wait until their special claims are gone too."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from dradriver.extender.other_allocators import CONTESTED_POOL
-from dradriver.kube import CLAIMS, CLASSES, EVENTS, PODS, SLICES
+from dradriver.kube import CLAIMS, CLASSES, PODS, SLICES
 from dradriver.testing import builders
 from tests.e2e.bed import control_plane
 from tests.e2e.bed.api_server_bed import ApiServerBed, api_server_bed
@@ -100,13 +100,8 @@ async def test_a_pool_of_both_is_not_served_while_the_other_has_claims(
     await cluster.refusal(
         "waiting", f"resource pool {POOL} is not served: {allocator} allocates its devices too"
     )
-    contested: list[dict[str, Any]] = []
-    async with asyncio.timeout(30):
-        while not contested:
-            events = (await cluster.client.list(EVENTS, "default", into=dict)).items
-            contested = [each for each in events if each["reason"] == CONTESTED_POOL]
-    (event,) = contested
-    assert event["involvedObject"]["kind"] == CLASSES.kind
+    (contested,) = await cluster.until_events(CONTESTED_POOL, builders.CLASS)
+    assert contested["kind"] == CLASSES.kind
     await cluster.client.delete(PODS, "theirs", "default", grace_seconds=0)
     await cluster.bound("waiting", seconds=30)
     await beds.until_ready_as("ok\n")

@@ -114,16 +114,6 @@ class Plane(ScheduledCluster):
         """Publish devices on a node."""
         await self.client.create(SLICES, builders.slice_(*devices, node_name=node), into=dict)
 
-    async def until_event(self, reason: str, *names: str) -> list[str]:
-        """Wait until each of these pods has an event; return the pods of all events with this reason."""
-        async with asyncio.timeout(60):
-            while True:
-                events = (await self.client.list(EVENTS, "default", into=dict)).items
-                pods = [event["involvedObject"]["name"] for event in events if event["reason"] == reason]
-                if set(names) <= set(pods):
-                    return pods
-                await asyncio.sleep(0.1)
-
     async def until_waiting(self, name: str) -> ResourceClaim:
         """Wait until the pod waits for binding conditions; return its claim."""
         async with asyncio.timeout(60):
@@ -173,8 +163,8 @@ async def test_every_pod_gets_its_own_device_and_one_event_of_kube_scheduler(pla
         assert [consumer.uid for consumer in claim.status.reserved_for] == [pod.metadata.uid]
         assert claim.results[0].pool == pod.spec.node_name
     # kube-scheduler writes the event after the extender has bound the pod.
-    scheduled = await plane.until_event("Scheduled", *names, "without-devices")
-    assert Counter(scheduled) == dict.fromkeys([*names, "without-devices"], 1)
+    scheduled = await plane.until_events("Scheduled", *names, "without-devices")
+    assert Counter(each["name"] for each in scheduled) == dict.fromkeys([*names, "without-devices"], 1)
 
 
 async def test_a_refused_pod_has_the_reason_and_is_bound_when_a_slice_helps(plane: Plane) -> None:
@@ -316,7 +306,8 @@ async def test_a_pod_whose_only_obstacle_is_a_device_evicts_a_pod_of_lower_prior
         (urgent,) = await plane.bound("urgent", seconds=60)
     left = {pod.metadata.name for pod in (await plane.client.list(PODS, "default", into=Pod)).items}
     assert left == {"one", "two", "urgent"}, "one victim is enough"
-    assert await plane.until_event("Preempted", "pair") == ["pair"]
+    (preempted,) = await plane.until_events("Preempted", "pair")
+    assert preempted["name"] == "pair"
     assert urgent.spec.node_name
 
 

@@ -34,8 +34,8 @@ from tests.unit.conditions.releases.releasing import (
     plugin_of,
     until_noted,
 )
-from tests.unit.conditions.test_time_limits_of_attach_and_detach import wait_for_event
 from tests.unit.conditions.two_halves import conditions
+from tests.unit.control.events import wait_for_event
 from tests.unit.node.plugin_world import prepare
 
 
@@ -191,7 +191,7 @@ async def test_a_wait_is_reported_with_the_node_and_the_reason(
         await lab.delete_pod()
         await lab.until(lambda *_: lab.tainted() == {"memory-0"})
         assert process._reports.stuck_counts()["release"] == 1
-        await wait_for_event(lab, "NotReleased")
+        await wait_for_event(lab.client, "was written before the last boot")
         events = await lab.client.list(EVENTS, "default", into=dict)
         (message,) = {e["message"] for e in events.items if e["reason"] == "NotReleased"}
         assert f"node {NODE}: ConfigMap default/{NOTE} was written before the last boot" in message
