@@ -123,10 +123,11 @@ class Leadership:
         finally:
             await end({stop_task, acquire_task})
         if self._leader.is_leading:
-            with Watchdog(self._leader):
-                if not stop.is_set():
+            if not stop.is_set():
+                with Watchdog(self._leader):
                     await self._lead(work)
-                await self._leader.release()
+            # Without the watchdog: a released Lease has no time left, and no work is left to end.
+            await self._leader.release()
 
     async def _lead(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.is_working = True

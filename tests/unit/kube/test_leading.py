@@ -11,7 +11,7 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.cluster.apiserver.faults import Fault
-from dradriver.kube import Client
+from dradriver.kube import Client, leading
 from dradriver.kube.leader import Leader, LeaseLostError
 from dradriver.kube.leading import Leadership, Watchdog
 from dradriver.model.core.lease import LeaseTiming
@@ -119,6 +119,26 @@ async def test_the_watchdog_kills_a_process_after_the_machine_has_slept(bench: B
     with Watchdog(one, lambda _: loop.call_soon_threadsafe(killed.set)):
         bench.clock.now += 3600
         await killed.wait()
+
+
+async def test_a_process_that_has_released_its_lease_is_not_killed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(leading, "Watchdog", lambda leader: Watchdog(leader, killed.append))
+    leader = bench.leader("one")
+    release = leader.release
+
+    async def release_slowly() -> None:
+        await release()
+        await asyncio.sleep(0.2)  # twenty retry periods
+
+    async def work() -> None:
+        bench.done.append("one")
+
+    monkeypatch.setattr(leader, "release", release_slowly)
+    await Leadership(leader).run(work, asyncio.Event())
+    assert (bench.done, killed) == (["one"], [])
 
 
 PROGRAM = """
