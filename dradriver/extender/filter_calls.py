@@ -63,7 +63,7 @@ class FilterCalls:
         self._lacked_claims[key] = now
 
     def discard_lacked_claims(self, key: str) -> None:
-        """Remove that record, because kube-scheduler calls again."""
+        """Remove that record: kube-scheduler has called again, or the pod was nudged."""
         self._lacked_claims.pop(key, None)
 
     def lacked_claims_at(self, key: str) -> float | None:

@@ -1,9 +1,11 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dradriver.kube import Client
+from dradriver.kube.http import transport
 from tests.unit.kube.scripted import ScriptedServer, kubeconfig, serve
 
 
@@ -11,6 +13,14 @@ from tests.unit.kube.scripted import ScriptedServer, kubeconfig, serve
 async def server() -> AsyncIterator[ScriptedServer]:
     async with serve() as scripted:
         yield scripted
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
+    """The pauses between the attempts of a request. The last one is beyond its time limit and ends it."""
+    left = iter((0.0, 0.0, 3600.0))
+    monkeypatch.setattr(transport, "Backoff", lambda *_: SimpleNamespace(next=left.__next__))
+    return left
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """The requests that are repeated after each kind of failure."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from dradriver.kube import PODS, Client, Forbidden, PatchKind, TooManyRequests, Unauthorized, Unavailable
-from dradriver.kube.http import transport
 from tests.unit.kube.scripted import Answer, ScriptedServer, kubeconfig, status
 from tests.unit.kube.test_cache import watch
 
@@ -88,9 +87,7 @@ async def test_after_401_on_a_watch_the_token_is_read_again(server: ScriptedServ
     assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer old", "Bearer new"]
 
 
-async def test_an_unreachable_server_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = iter((0.0, 0.0, 3600.0))  # the last one ends the request
-    monkeypatch.setattr(transport, "Backoff", lambda *_: SimpleNamespace(next=pauses.__next__))
+async def test_an_unreachable_server_is_one_error(tmp_path: Path, pauses: Iterator[float]) -> None:
     async with await Client.connect(kubeconfig(tmp_path, "http://127.0.0.1:1"), timeout=20) as client:
         with pytest.raises(
             Unavailable, match=r"GET /api/v1/.* at http://127.0.0.1:1: Connection refused"
