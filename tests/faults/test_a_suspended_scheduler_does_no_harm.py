@@ -24,8 +24,7 @@ from dradriver.testing import builders
 
 ROUNDS: Final = int(os.environ.get("KILLS", "0")) // 12
 PROGRAM: Final = Path(__file__).with_name("control_plane.py")
-LEASE_SECONDS: Final = 5
-LATE_SECONDS: Final = 12.0
+LEASE_SECONDS: Final = 8
 SECONDS: Final = 60.0
 
 
@@ -46,7 +45,20 @@ class Stage:
         if new is not None and new.allocation is not None:
             self.were_allocated.add(new.metadata.name)
 
-    async def start(self) -> asyncio.subprocess.Process:
+    async def start_leader(self) -> asyncio.subprocess.Process:
+        """Start the first process, and wait until it leads."""
+        process = await self._start()
+        await self.until(lambda: self._count_in_logs("this process leads") > 0)
+        return process
+
+    async def start_standby(self) -> asyncio.subprocess.Process:
+        """Start another process, and wait until it waits for the Lease."""
+        before = self._count_in_logs("is held by")
+        process = await self._start()
+        await self.until(lambda: self._count_in_logs("is held by") > before)
+        return process
+
+    async def _start(self) -> asyncio.subprocess.Process:
         with (self.folder / "log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, str(PROGRAM), str(self.folder / "kubeconfig"), str(LEASE_SECONDS)),
@@ -56,15 +68,8 @@ class Stage:
         self.processes.append(process)
         return process
 
-    async def start_standby(self) -> asyncio.subprocess.Process:
-        """Start another process, and wait until it waits for the Lease."""
-        before = self._count_waits()
-        process = await self.start()
-        await self.until(lambda: self._count_waits() > before)
-        return process
-
-    def _count_waits(self) -> int:
-        return (self.folder / "log").read_text().count("is held by")
+    def _count_in_logs(self, words: str) -> int:
+        return (self.folder / "log").read_text().count(words)
 
     async def until(self, done: Callable[[], bool]) -> None:
         async with asyncio.timeout(SECONDS):
@@ -82,11 +87,17 @@ class Stage:
         await self.until(lambda: not self.claims.items[f"default/{name}"].metadata.finalizers)
         await self.client.delete(CLAIMS, name, "default")
 
-    async def delay_an_allocation(self, name: str) -> None:
-        """Create a pod, and wait until the API server has received the allocation of its claim."""
-        delayed = self.server.faults.add(Fault("patch", "resourceclaims/status", delay=LATE_SECONDS))
+    async def delay_an_allocation(self, name: str) -> asyncio.Event:
+        """Create a pod, and wait until the API server has received the allocation of its claim.
+
+        Returns:
+            The event that lets the API server store the allocation.
+        """
+        may_be_stored = asyncio.Event()
+        delayed = self.server.faults.add(Fault("patch", "resourceclaims/status", until=may_be_stored))
         await self.make_pod(name)
         await self.until(lambda: delayed.count == 0)
+        return may_be_stored
 
     async def until_bound(self, name: str) -> None:
         await self.until(lambda: self.is_bound(name))
@@ -126,14 +137,15 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 @pytest.mark.skipif(not ROUNDS, reason="make faults runs it")
 @pytest.mark.timeout(120 + 40 * ROUNDS)
 async def test_a_late_allocation_is_undone_and_the_process_that_woke_up_ends(stage: Stage) -> None:
-    leader = await stage.start()
+    leader = await stage.start_leader()
     for number in range(ROUNDS):
         late, early = f"pod-{number}-late", f"pod-{number}-early"
         standby = await stage.start_standby()
-        await stage.delay_an_allocation(late)
+        may_be_stored = await stage.delay_an_allocation(late)
         leader.send_signal(signal.SIGSTOP)
         await stage.make_pod(early)
         await stage.until_bound(early)
+        may_be_stored.set()
         await stage.until_reverted(late)
         leader.send_signal(signal.SIGCONT)
         assert await asyncio.wait_for(leader.wait(), SECONDS) == 1

@@ -1,5 +1,6 @@
 """Faults that tests inject: rules that delay an answer, replace it by an error, or cut the connection."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from dradriver.cluster.apiserver.status import StatusError
@@ -17,8 +18,9 @@ class Fault:
     Attributes:
         verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or "" for all.
         resource: plural name, with the subresource after a slash (`resourceclaims/status`), or "" for all.
-        code: HTTP status of the answer; 0 lets the request through (after the delay).
-        delay: seconds to wait before the answer.
+        code: HTTP status of the answer; 0 lets the request through (after the wait).
+        delay: seconds to wait before the request is carried out.
+        until: event to wait for before the request is carried out.
         drop: whether to cut the connection without an answer; a watch is cut before its first event.
         after: number of events after which a watch is cut; -1: it is never cut. Only for watches.
         retry_after: seconds in the `Retry-After` header of the answer.
@@ -30,6 +32,7 @@ class Fault:
     resource: str = ""
     code: int = 0
     delay: float = 0.0
+    until: asyncio.Event | None = None
     drop: bool = False
     after: int = -1
     retry_after: int = 0

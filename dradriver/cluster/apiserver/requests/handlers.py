@@ -150,6 +150,8 @@ class Handler:
     ) -> web.StreamResponse:
         if fault.delay:
             await asyncio.sleep(fault.delay)
+        if fault.until:
+            await fault.until.wait()
         if fault.applied:
             with contextlib.suppress(StatusError):
                 await self._dispatch(http, request)

@@ -1,5 +1,7 @@
 """Injected faults: wrong, late and missing answers."""
 
+import asyncio
+
 import aiohttp
 import pytest
 
@@ -59,3 +61,16 @@ async def test_a_delay_comes_before_the_answer(server: ApiServer, api: Api) -> N
     rule = server.faults.add(Fault("get", "configmaps", code=500, delay=0.01))
     assert (await api.call("GET", f"{MAPS}/a")).status == 500
     assert rule.count == 0
+
+
+async def test_a_request_is_carried_out_after_its_event(server: ApiServer, api: Api) -> None:
+    may_run = asyncio.Event()
+    rule = server.faults.add(Fault("create", "configmaps", until=may_run))
+    call = asyncio.create_task(api.call("POST", MAPS, config_map("a")))
+    async with asyncio.timeout(10):
+        while rule.count:
+            await asyncio.sleep(0.001)
+    assert (await api.call("GET", f"{MAPS}/a")).status == 404
+    may_run.set()
+    assert (await call).status == 201
+    assert (await api.call("GET", f"{MAPS}/a")).status == 200
