@@ -1,7 +1,8 @@
 """The scheduler of the extender: makes plans for `filter`, writes them for `bind`, and nudges pods.
 
-kube-scheduler keeps the queue of pods. It does not try a refused pod again when slices, classes, or claims of
-other pods change. Then the pod is nudged if it fits now, and its plan is nominated, so that only as many pods
+kube-scheduler keeps the queue of pods. It does not try a refused pod again when slices change
+(`UnrollWildCardResource` in its `framework/types.go` lists the changes after which it does). A waiting pod that
+fits after a change of slices, classes or claims is nudged, and its plan is nominated, so that only as many pods
 are nudged as can be placed. `pod_states` has a table of the states of a pod.
 
 When a missing claim of a pod is created, kube-scheduler tries the pod again by itself. But its `filter` may

@@ -28,7 +28,7 @@ __all__ = ["LEASE_SECONDS", "SECONDS", "SEED", "Stage", "open_stage"]
 
 SEED: Final = choose_seed()
 PROFILE: Final = "dradriver"
-LEASE_SECONDS: Final = 6
+LEASE_SECONDS: Final = 10
 SECONDS: Final = 40.0
 NODE_NAMES: Final = ("node-1", "node-2")
 
