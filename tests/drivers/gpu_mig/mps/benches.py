@@ -37,7 +37,7 @@ root=$1
 shift
 for name in "$@"; do mount --bind "/$name" "$root/$name"; done
 echo ready
-exec sleep infinity
+read -r _ # no program is started after "ready": a test may hide all of them
 """
 
 
@@ -142,7 +142,10 @@ class NodeBench:
         present = [name for name in ROOT_FOLDERS if Path("/", name).exists()]
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", MAKE_NODE, "sh"]
         self.node = subprocess.Popen(
-            [*command, str(self.root), *present], stdout=subprocess.PIPE, start_new_session=True
+            [*command, str(self.root), *present],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
         )
         assert self.node.stdout is not None
         assert self.node.stdout.readline() == b"ready\n"
