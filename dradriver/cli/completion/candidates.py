@@ -43,6 +43,8 @@ def completer(kind: str) -> Completer:
 def _read_quietly(kind: str, params: Mapping[str, object]) -> list[str]:
     logging.disable()  # a message would appear in the user's command line
     try:
+        import dradriver.kube  # noqa: F401, PLC0415 - the time limit is for the cluster, not for the import
+
         return sorted(asyncio.run(asyncio.wait_for(_read(kind, params), _TIMEOUT_SECONDS)))
     except Exception:
         return []

@@ -5,14 +5,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
-from dradriver.errors import DraError
+from dradriver.cli.demonstration.waiting import wait_for_object
 from dradriver.kube import SLICES, Client
 from dradriver.model.core.conditions import is_true
 from dradriver.model.core.meta import Condition
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["PlanFault", "find_failure", "has_another_allocation", "list_taints", "load_fault_planner"]
+__all__ = ["PlanFault", "find_failure", "has_another_allocation", "load_fault_planner", "wait_for_taints"]
 
 PlanFault: TypeAlias = Callable[[Path], str]
 """Makes the next attachment of the simulated hardware fail. Blocking.
@@ -58,26 +58,22 @@ def has_another_allocation(claim: ResourceClaim, before: ResourceClaim) -> bool:
     return old is None or new is None or old.allocation_timestamp != new.allocation_timestamp
 
 
-async def list_taints(client: Client, driver: str, result: DeviceResult) -> list[str]:
-    """Return the keys of the published taints of a device.
+async def wait_for_taints(client: Client, driver: str, result: DeviceResult, *, after: str) -> list[str]:
+    """Wait until a device has a taint, and return the keys of its taints.
 
     Args:
         client: client of the cluster.
         driver: name of the driver.
         result: the device.
-
-    Raises:
-        DraError: the device has no taint.
+        after: resource version before the taint.
     """
-    slices = (await client.list(SLICES, into=ResourceSlice)).items
-    keys = [
-        taint.key
-        for each in slices
-        if each.spec.driver == driver and each.spec.pool.name == result.pool
-        for device in each.spec.devices
-        if device.name == result.device
-        for taint in device.taints
-    ]
-    if not keys:
-        raise DraError(f"device {result.device} of pool {result.pool} failed, and has no taint")
-    return keys
+
+    def find(candidate: ResourceSlice) -> list[str]:
+        spec = candidate.spec
+        if spec.driver != driver or spec.pool.name != result.pool:
+            return []
+        return [taint.key for each in spec.devices if each.name == result.device for taint in each.taints]
+
+    return find(
+        await wait_for_object(client, SLICES, ResourceSlice, lambda each: bool(find(each)), after=after)
+    )

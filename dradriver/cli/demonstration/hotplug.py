@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol
 
-from dradriver.cli.demonstration.waiting import deadline, wait_for_deletion
+from dradriver.cli.demonstration.waiting import deadline, wait_for_deletion, wait_for_object
 from dradriver.errors import DraError
 from dradriver.kube import PODS, SLICES, Client
 from dradriver.model.resource.device import Device
@@ -89,15 +89,18 @@ class Hotplug:
         Raises:
             DraError: no card has the device, or an object is not deleted in time.
         """
+        before = (await self._client.list(SLICES, into=dict)).resource_version
         try:
             card = await asyncio.to_thread(self._plugger.pull, device)
         except LookupError:
             raise DraError(f"device {device}: no simulated card has it") from None
         self._report("pull", f"card {card} is pulled")
-        names = await self._until(
-            "tainting of the card", card, lambda devices: bool(devices) and all(each.taints for each in devices)
-        )
-        self._report("taint", f"{len(names)} devices are tainted")
+        async with deadline("tainting of the card", _SECONDS):
+            # The taints are removed with the devices, maybe before anything else is read.
+            tainted = await wait_for_object(
+                self._client, SLICES, ResourceSlice, lambda each: self._is_tainted(each, card), after=before
+            )
+        self._report("taint", f"{len(self._devices_of(tainted, card))} devices are tainted")
         for pod in pods:
             async with deadline(f"eviction of pod {pod}", _SECONDS):
                 await wait_for_deletion(self._client, PODS, pod, namespace)
@@ -109,13 +112,18 @@ class Hotplug:
         async with deadline(what, _SECONDS):
             while True:
                 slices = (await self._client.list(SLICES, into=ResourceSlice)).items
-                own = [
-                    device
-                    for each in slices
-                    if each.spec.driver == self._driver
-                    for device in each.spec.devices
-                ]
-                devices = [each for each in own if each.name == card or each.name.startswith(f"{card}-")]
+                devices = [device for each in slices for device in self._devices_of(each, card)]
                 if matches(devices):
                     return [each.name for each in devices]
                 await asyncio.sleep(_POLL_SECONDS)
+
+    def _is_tainted(self, candidate: ResourceSlice, card: str) -> bool:
+        devices = self._devices_of(candidate, card)
+        return bool(devices) and all(each.taints for each in devices)
+
+    def _devices_of(self, candidate: ResourceSlice, card: str) -> list[Device]:
+        if candidate.spec.driver != self._driver:
+            return []
+        return [
+            each for each in candidate.spec.devices if each.name == card or each.name.startswith(f"{card}-")
+        ]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from dradriver.cli.demonstration.failure import find_failure, has_another_allocation, list_taints
+from dradriver.cli.demonstration.failure import find_failure, has_another_allocation, wait_for_taints
 from dradriver.cli.demonstration.shows import Show
 from dradriver.cli.demonstration.waiting import deadline, wait_for_object, wait_for_output
 from dradriver.cli.supervision import DriverProcess, last_lines
@@ -44,32 +44,33 @@ class PodStory:
         self._processes = processes
         self._report = report
 
-    async def follow(self, name: str) -> ResourceClaim:
+    async def follow(self, created: ObjectMeta) -> ResourceClaim:
         """Follow a pod until its container shows its device, and return the pod's claim.
 
         Args:
-            name: name of the pod.
+            created: metadata of the pod, as the API server answered its creation.
 
         Raises:
             DraError: a step did not happen in time.
         """
+        name = created.name
 
         async def why() -> str:
             return await self._pod_reason(name)
 
         async with deadline(f"creation of the claim of pod {name}", _POD_SECONDS, why):
             pod = await self._pod(name, lambda pod: _claim_name(pod) is not None)
-            claim = await self._claim(_claim_name(pod), lambda _: True)
+            claim = await self._claim(_claim_name(pod), lambda _: True, created.resource_version)
         self._report("claim", f"ResourceClaim {format_id(claim.metadata)} is created for pod {name}")
-        bound: ResourceClaim | None = None
-        while bound is None:
+        allocated: ResourceClaim | None = None
+        while allocated is None or has_another_allocation(claim, allocated):
             async with deadline(f"allocation of the claim of pod {name}", _POD_SECONDS, why):
-                claim = await self._claim(_claim_name(pod), lambda claim: claim.allocation is not None)
+                allocated = await self._later(claim, lambda claim: claim.allocation is not None)
             async with deadline(f"binding conditions of the claim of pod {name}", _POD_SECONDS, why):
-                bound = await self._follow_allocation(name, claim)
+                claim = await self._follow_allocation(name, allocated)
         async with deadline(f"start of pod {name}", _POD_SECONDS, why):
             pod = await self._pod(name, lambda pod: pod.status.phase == "Running")
-        path, spec = self._spec(bound, pod.spec.node_name)
+        path, spec = self._spec(claim, pod.spec.node_name)
         edits = spec.devices[0].container_edits
         nodes = ", ".join(node.path for node in edits.device_nodes)
         self._report("prepare", f"CDI spec {path} gives {nodes} to containers of pod {name}")
@@ -80,10 +81,10 @@ class PodStory:
             )
         for line in text.strip().splitlines():
             self._report("", f"{name} | {line}")
-        return bound
+        return claim
 
-    async def _follow_allocation(self, pod: str, allocated: ResourceClaim) -> ResourceClaim | None:
-        """Follow an allocation until the pod can be bound; return None if a device has failed."""
+    async def _follow_allocation(self, pod: str, allocated: ResourceClaim) -> ResourceClaim:
+        """Return the claim when the pod can be bound, or when the claim has lost the allocation."""
         (result,) = allocated.results
         self._report(
             "allocate",
@@ -98,17 +99,17 @@ class PodStory:
             failed = find_failure(claim) is not None or has_another_allocation(claim, allocated)
             return failed or _is_ready_to_bind(claim)
 
-        claim = await self._claim(allocated.metadata.name, has_result)
+        claim = await self._later(allocated, has_result)
         if _is_ready_to_bind(claim) and not has_another_allocation(claim, allocated):
             self._report("ready", f"ResourceClaim {format_id(claim.metadata)}: {conditions} is True")
             return claim
         if failure := find_failure(claim):
             text = f"{failure.type} is True: {failure.reason}: {failure.message}"
             self._report("fail", f"ResourceClaim {format_id(claim.metadata)}: {text}")
-        taints = await list_taints(self._client, self._show.driver, result)
+        version = allocated.metadata.resource_version
+        taints = await wait_for_taints(self._client, self._show.driver, result, after=version)
         self._report("taint", f"device {result.device} is tainted: {', '.join(taints)}")
-        await self._claim(allocated.metadata.name, lambda claim: has_another_allocation(claim, allocated))
-        return None
+        return await self._later(claim, lambda claim: has_another_allocation(claim, allocated))
 
     async def read_driver_log(self) -> str:
         """Return the last lines that the driver's processes have logged, for an error message."""
@@ -121,13 +122,22 @@ class PodStory:
             self._client, PODS, Pod, lambda pod: pod.metadata.name == name and matches(pod), NAMESPACE
         )
 
-    async def _claim(self, name: str | None, matches: Callable[[ResourceClaim], bool]) -> ResourceClaim:
+    async def _later(self, claim: ResourceClaim, matches: Callable[[ResourceClaim], bool]) -> ResourceClaim:
+        """Return the claim, or its first later state, for which `matches` is true."""
+        if matches(claim):
+            return claim
+        return await self._claim(claim.metadata.name, matches, claim.metadata.resource_version)
+
+    async def _claim(
+        self, name: str | None, matches: Callable[[ResourceClaim], bool], after: str
+    ) -> ResourceClaim:
         return await wait_for_object(
             self._client,
             CLAIMS,
             ResourceClaim,
             lambda claim: claim.metadata.name == name and matches(claim),
             NAMESPACE,
+            after=after,
         )
 
     def _spec(self, claim: ResourceClaim, node: str) -> tuple[Path, CdiSpec]:

@@ -23,7 +23,7 @@ from dradriver.cli.supervision import DriverProcess
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, Resource
 from dradriver.model.core.meta import ObjectMeta
-from dradriver.model.core.workload import Node, Pod
+from dradriver.model.core.workload import Node
 from dradriver.model.encoding.codec import decode
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.slices import ResourceSlice
@@ -62,7 +62,7 @@ class Story:
         self._processes = {process.node: process for process in processes}
         self._folder = folder
         self._report = report
-        self._pods: list[Pod] = []
+        self._pods: list[ObjectMeta] = []
         self._claims: list[ResourceClaim] = []
         self._pod_story = PodStory(client, show, self._processes, report)
         self._hotplug: Hotplug | None = None
@@ -127,7 +127,7 @@ class Story:
         """Pull the card of the first pod, and wait for its effects. No-op if the show has no hotplug."""
         if self._hotplug is not None:
             device = self._claims[0].results[0].device
-            await self._hotplug.pull_card(device, [pod.metadata.name for pod in self._pods], NAMESPACE)
+            await self._hotplug.pull_card(device, [pod.name for pod in self._pods], NAMESPACE)
             self._pods = []
 
     async def create_objects(self) -> None:
@@ -141,20 +141,20 @@ class Story:
     async def follow_pods(self) -> None:
         """Follow each pod until its container shows its device, and then the planned failure of a device."""
         for pod in list(self._pods):
-            self._claims.append(await self._pod_story.follow(pod.metadata.name))
+            self._claims.append(await self._pod_story.follow(pod))
         if self._failing_pod is not None:
             planner = load_fault_planner(f"{package_of(self._show.entry)}.{self._show.fault}")
             self._report("fault", await asyncio.to_thread(planner, self._folder))
-            self._claims.append(await self._pod_story.follow(await self._create(self._failing_pod)))
+            await self._create(self._failing_pod)
+            self._claims.append(await self._pod_story.follow(self._pods[-1]))
 
-    async def _create(self, manifest: dict[str, Any]) -> str:
+    async def _create(self, manifest: dict[str, Any]) -> None:
         resource = _KINDS[manifest["kind"]]
         created: Any = await self._client.create(resource, manifest, _namespace(resource), into=dict)
-        self._report("create", f"{resource.kind} {format_id(decode_meta(created))} created")
-        name: str = manifest["metadata"]["name"]
+        meta = decode_meta(created)
+        self._report("create", f"{resource.kind} {format_id(meta)} created")
         if resource is PODS:
-            self._pods.append(msgspec.convert({"metadata": {"name": name}}, Pod))
-        return name
+            self._pods.append(meta)
 
     async def draw_partitions(self) -> None:
         """Draw the counter sets that allocated partitions use. No-op if no claim has a partition."""
@@ -168,11 +168,11 @@ class Story:
     async def delete_pods(self) -> None:
         """Delete the pods, and wait until they and their claims are deleted."""
         for pod in self._pods:
-            await self._client.delete(PODS, pod.metadata.name, NAMESPACE)
+            await self._client.delete(PODS, pod.name, NAMESPACE)
         for pod in self._pods:
-            async with deadline(f"deletion of pod {pod.metadata.name}", _DELETE_SECONDS):
-                await wait_for_deletion(self._client, PODS, pod.metadata.name, NAMESPACE)
-            self._report("delete", f"Pod {NAMESPACE}/{pod.metadata.name} is gone")
+            async with deadline(f"deletion of pod {pod.name}", _DELETE_SECONDS):
+                await wait_for_deletion(self._client, PODS, pod.name, NAMESPACE)
+            self._report("delete", f"Pod {NAMESPACE}/{pod.name} is gone")
         for claim in self._claims:
             async with deadline(f"deletion of claim {claim.ref}", _DELETE_SECONDS):
                 await wait_for_deletion(self._client, CLAIMS, claim.metadata.name, NAMESPACE)

@@ -43,9 +43,15 @@ async def deadline(
 
 
 async def wait_for_object(
-    client: Client, resource: Resource, kind: type[T], matches: Callable[[T], bool], namespace: str = ""
+    client: Client,
+    resource: Resource,
+    kind: type[T],
+    matches: Callable[[T], bool],
+    namespace: str = "",
+    *,
+    after: str = "",
 ) -> T:
-    """Wait for an object for which `matches` is true, and return it.
+    """Wait for an object for which `matches` is true, and return it as it was then.
 
     Args:
         client: client of the cluster.
@@ -53,18 +59,24 @@ async def wait_for_object(
         kind: type of the decoded objects.
         matches: the condition.
         namespace: the namespace; empty for all.
+        after: a resource version; all changes after it are considered, also those that are over. If it is
+            empty, or the server no longer has these changes, the present objects and later changes are.
     """
     while True:
-        listing = await client.list(resource, namespace, into=kind)
-        for item in listing.items:
-            if matches(item):
-                return item
+        if not after:
+            listing = await client.list(resource, namespace, into=kind)
+            for item in listing.items:
+                if matches(item):
+                    return item
+            after = listing.resource_version
         try:
-            changes = client.watch(resource, namespace, into=kind, resource_version=listing.resource_version)
+            changes = client.watch(resource, namespace, into=kind, resource_version=after)
             async for event in changes:
                 if event.kind is not WatchKind.DELETED and event.object is not None and matches(event.object):
                     return event.object
-        except (Gone, Unavailable):
+        except Gone:
+            after = ""
+        except Unavailable:
             continue
 
 
