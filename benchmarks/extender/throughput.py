@@ -28,7 +28,7 @@ from benchmarks.report import markdown
 from benchmarks.waiting import cpu_seconds, each
 from dradriver.kube import CLAIMS, PODS, Cache, Client, PatchKind
 from dradriver.model.core.workload import Pod
-from tests.e2e.bed.bed import free_port
+from tests.ports import reserve_port
 
 _ROWS: Final[Mapping[str, Callable[[], Workload]]] = {
     "plain-100": partial(plain, 100, 1),
@@ -172,7 +172,7 @@ async def main() -> int:
         "--idle", type=float, default=20.0, help="a round ends after so many seconds without a binding"
     )
     options = parser.parse_args()
-    rows, port = [], free_port()
+    rows, port = [], reserve_port()
     metrics = (f"--metrics-port={port}", "--metrics-host=127.0.0.1")
     peers = (
         ("plugin", plugin, lambda: 0),

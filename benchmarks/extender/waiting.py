@@ -23,7 +23,7 @@ from dradriver.kube import CLAIMS, PODS, Cache, Client, PatchKind
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
-from tests.e2e.bed.bed import free_port
+from tests.ports import reserve_port
 
 _OTHERS: Final = 200
 _ROUNDS: Final = 5
@@ -187,7 +187,7 @@ async def main() -> int:
             builders.slice_(builders.device("a"), builders.device("b"), node_name=node.name) for node in nodes
         )
         await build(client, nodes, [builders.device_class(FABRIC)], [*local, *fabric(options.pods)])
-        port = free_port()
+        port = reserve_port()
         flags = (f"--metrics-port={port}", "--metrics-host=127.0.0.1", "--binding-timeout=3600")
         with extender(bed, "ordered", *flags) as profile:
             async with Pods(client, profile) as pods:

@@ -85,7 +85,7 @@ async def up(data: Path, *arguments: str) -> AsyncIterator[Kubectl]:
         )
     kubectl = Kubectl(data / "kubeconfig")
     try:
-        await eventually(lambda: ready(kubectl, process), log)
+        await eventually(lambda: ready(kubectl, process), log, seconds=90)
         yield kubectl
     finally:
         if process.returncode is None:

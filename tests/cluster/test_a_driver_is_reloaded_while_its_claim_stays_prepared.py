@@ -83,6 +83,13 @@ async def up(tmp_path: Path, code: Path) -> AsyncIterator[Up]:
         await process.communicate()
 
 
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file at once: nobody reads it while it is empty."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.rename(path)
+
+
 async def has_device(client: Client, name: str) -> None:
     async with Cache(client, SLICES, ResourceSlice) as slices, aclosing(slices.changes()) as changes:
         await slices.wait_synced()
@@ -102,10 +109,10 @@ async def test_a_driver_is_reloaded_while_its_claim_stays_prepared(up: Up, code:
         folder = up.data / "nodes/node-1/plugins/led.example.com"
         (before,) = node_status(folder).claims
 
-        code.write_text(DRIVER.replace("DEVICES", "2").replace("):", ")"))
+        replace_file(code, DRIVER.replace("DEVICES", "2").replace("):", ")"))
         refused = await up.line(r"^\d\d:\d\d:\d\d driver \S+ is not restarted, although live_led.py")
         assert "SyntaxError" in refused
-        code.write_text(DRIVER.replace("DEVICES", "2"))
+        replace_file(code, DRIVER.replace("DEVICES", "2"))
         await up.line(r"^\d\d:\d\d:\d\d driver \S+ on node-1 is restarted: live_led.py changed")
         await up.line(r"^\d\d:\d\d:\d\d driver \S+ on node-1 is ready again")
 

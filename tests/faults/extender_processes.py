@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -16,11 +15,12 @@ from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.claims.controller import ClaimController
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
-from dradriver.kube import CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, EventRecorder
+from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, EventRecorder
 from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import decode, encode
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
+from tests.ports import reserve_port
 from tests.seeds import choose_seed
 from tests.unit.control.world import template
 
@@ -38,6 +38,7 @@ class Stage:
 
     Attributes:
         processes: the extender's processes by port.
+        restarts: the number of processes that have ended, and were started again.
         twice: the devices that were held by two claims.
         kubeconfig: the configuration of the extender's processes.
     """
@@ -48,10 +49,12 @@ class Stage:
         self.caches = caches
         self.random = random.Random(SEED)
         self.processes: dict[int, asyncio.subprocess.Process] = {}
+        self.restarts = 0
         self.twice: list[str] = []
         self.kubeconfig = folder / "kubeconfig"
         self._folder = folder
         self._names = 0
+        self._restarting = asyncio.Lock()
         self._calls: dict[str, asyncio.Task[None]] = {}
         caches.claims.subscribe(lambda *_: self._check())
 
@@ -108,7 +111,8 @@ class Stage:
             self._names += 1
             made = builders.pod(name=f"pod-{self._names}", templates=["template"])
             spec = replace(made.spec, scheduler_name=PROFILE)
-            await self.client.create(PODS, replace(made, spec=spec), "default", into=bytes)
+            created = await self.client.create(PODS, replace(made, spec=spec), "default", into=Pod)
+            self.caches.pods.apply_written(created)
 
     async def end_pods(self, most: int) -> None:
         stored = await self.client.list(PODS, "default", into=Pod)
@@ -142,27 +146,37 @@ class Stage:
 
     async def restart_ended(self) -> None:
         """Start each process again that ended because it did not renew its Lease in time."""
-        for port, process in list(self.processes.items()):
-            if process.returncode is not None:
-                await self.start(port)
+        async with self._restarting:
+            for port, process in list(self.processes.items()):
+                if process.returncode is not None:
+                    self.restarts += 1
+                    await self.start(port)
 
-    def is_served(self, pod: Pod) -> bool:
-        """Return whether the only claim of a pod is allocated."""
-        claims: list[ResourceClaim] = [
-            claim
-            for claim in self.caches.claims.items.values()
-            if any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
-        ]
-        return len(claims) == 1 and claims[0].allocation is not None
+    async def check_claims(self) -> None:
+        """Check that the only claim of each pod with a node is allocated."""
+        bound = [pod for pod in self.caches.pods.items.values() if pod.spec.node_name]
+        # Not of the cache, whose watch of the claims may be behind that of the pods.
+        stored = await self.client.list(CLAIMS, "default", into=ResourceClaim)
+        for pod in bound:
+            claims = [
+                claim
+                for claim in stored.items
+                if any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+            ]
+            assert [claim.allocation is not None for claim in claims] == [True], pod.ref
+
+    async def until_nothing_is_left(self) -> None:
+        """Wait until all pods are gone, and the controller has removed their claims."""
+        await self.until(lambda: not self.caches.pods.items and not self.caches.claims.items)
+        async with asyncio.timeout(SECONDS):
+            while (await self.client.list(CLAIMS, "default", into=ResourceClaim)).items:
+                await asyncio.sleep(0.02)
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         """Start two processes, and call them until the end of the context."""
         for _ in range(2):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            await self.start(port)
+            await self.start(reserve_port())
         scheduling = asyncio.create_task(self.schedule())
         yield
         scheduling.cancel()

@@ -84,7 +84,11 @@ class Stage:
     @property
     def held(self) -> dict[str, str]:
         """Return the node of each claim that has a link, by UID; empty for an immediate claim."""
-        return {each.name: each.read_text() for each in (self.hardware / CONTROLLER / "claims").iterdir()}
+        found = {}
+        for each in (self.hardware / CONTROLLER / "claims").iterdir():
+            with suppress(FileNotFoundError):  # the controller has just returned its link
+                found[each.name] = each.read_text()
+        return found
 
     @property
     def allocated(self) -> dict[str, str]:

@@ -24,7 +24,7 @@ from dradriver.testing import builders
 
 ROUNDS: Final = int(os.environ.get("KILLS", "0")) // 12
 PROGRAM: Final = Path(__file__).with_name("control_plane.py")
-LEASE_SECONDS: Final = 8
+LEASE_SECONDS: Final = 10
 SECONDS: Final = 60.0
 
 

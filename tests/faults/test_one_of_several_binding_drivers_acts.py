@@ -25,7 +25,7 @@ from dradriver.testing import builders
 
 ROUNDS: Final = max(1, int(os.environ.get("KILLS", "12")) // 12)
 PROGRAM: Final = Path(__file__).with_name("fabric_driver.py")
-LEASE_SECONDS: Final = 8
+LEASE_SECONDS: Final = 10
 SECONDS: Final = 60.0
 
 

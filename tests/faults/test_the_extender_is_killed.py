@@ -10,14 +10,13 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from dradriver.cluster.apiserver import Fault
-from dradriver.kube import CLAIMS
-from dradriver.model.resource.claim import ResourceClaim
 from tests.faults.extender_processes import Stage, open_stage
 
 ROUNDS: Final = max(1, int(os.environ.get("KILLS", "12")) // 16)
@@ -42,17 +41,19 @@ async def disturb(stage: Stage) -> None:
     leader = await stage.find_leader()
     fail(stage)
     await asyncio.sleep(stage.random.random() / 2)
-    process = stage.processes[leader]
-    if stage.random.random() < 0.5:
-        process.kill()
+    process, kills = stage.processes[leader], stage.random.random() < 0.5
+    # On a slow machine, the failures may last longer than the Lease. Then the leader has ended itself.
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGKILL if kills else signal.SIGSTOP)
+    if kills:
         await process.wait()
-        stage.server.faults.clear()
+    stage.server.faults.clear()
+    if kills:
         await stage.restart_ended()
     else:
-        process.send_signal(signal.SIGSTOP)
-        stage.server.faults.clear()
         await stage.find_leader()
-        process.send_signal(signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
 
 
 @pytest.fixture
@@ -70,10 +71,9 @@ async def test_no_device_is_held_twice_and_no_claim_is_left_behind(stage: Stage)
         await stage.end_pods(stage.random.randrange(4))
     await stage.find_leader()
     await stage.make_pods()
-    pods, claims = stage.caches.pods.items, stage.caches.claims.items
+    pods = stage.caches.pods.items
     await stage.until(lambda: sum(bool(pod.spec.node_name) for pod in pods.values()) == min(4, len(pods)))
-    assert all(stage.is_served(pod) for pod in pods.values() if pod.spec.node_name)
+    await stage.check_claims()
     await stage.end_pods(1000)
-    await stage.until(lambda: not pods and not claims)
+    await stage.until_nothing_is_left()
     assert not stage.twice
-    assert not (await stage.client.list(CLAIMS, "default", into=ResourceClaim)).items

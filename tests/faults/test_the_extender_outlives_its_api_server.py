@@ -31,29 +31,18 @@ STORMS: Final = (
 )
 
 
-class Kubelet:
-    """Starts each process again that has ended.
-
-    Attributes:
-        restarts: the number of processes that have ended.
-    """
-
-    def __init__(self, stage: Stage) -> None:
-        self.restarts = 0
-        self._stage = stage
-
-    async def run(self) -> None:
-        while True:
-            self.restarts += sum(each.returncode is not None for each in self._stage.processes.values())
-            await self._stage.restart_ended()
-            await asyncio.sleep(0.5)
+async def run_kubelet(stage: Stage) -> None:
+    """Start each process again that has ended."""
+    while True:
+        await stage.restart_ended()
+        await asyncio.sleep(0.5)
 
 
 class Site:
     """The processes behind a network."""
 
-    def __init__(self, stage: Stage, network: Network, kubelet: Kubelet) -> None:
-        self.stage, self.network, self.kubelet = stage, network, kubelet
+    def __init__(self, stage: Stage, network: Network) -> None:
+        self.stage, self.network = stage, network
 
     async def check(self) -> None:
         """Check that a process schedules all pods for which there are devices, and end the pods."""
@@ -62,9 +51,9 @@ class Site:
         await self.stage.until(
             lambda: sum(bool(pod.spec.node_name) for pod in pods.values()) == min(4, len(pods))
         )
-        assert all(self.stage.is_served(pod) for pod in pods.values() if pod.spec.node_name)
+        await self.stage.check_claims()
         await self.stage.end_pods(1000)
-        await self.stage.until(lambda: not pods and not self.stage.caches.claims.items)
+        await self.stage.until_nothing_is_left()
         assert not self.stage.twice
 
 
@@ -80,11 +69,11 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         stage.kubeconfig = tmp_path / "kubeconfig-of-the-extender"
         stage.kubeconfig.write_text(json.dumps(document))
         await stack.enter_async_context(stage.run())
-        kubelet = Kubelet(stage)
-        running = asyncio.create_task(kubelet.run())
+        kubelet = asyncio.create_task(run_kubelet(stage))
         await stage.find_leader()
-        yield Site(stage, network, kubelet)
-        running.cancel()
+        yield Site(stage, network)
+        kubelet.cancel()
+        await asyncio.gather(kubelet, return_exceptions=True)
 
 
 @pytest.mark.skipif("KILLS" not in os.environ, reason="make faults runs it")
@@ -92,8 +81,9 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 async def test_the_extender_continues_when_the_api_server_is_back(site: Site) -> None:
     # No answer, and no end of the connections.
     await site.stage.make_pods()
+    before = site.stage.restarts
     await site.network.hang(AWAY_SECONDS)
-    assert site.kubelet.restarts == 1, "the leader ends, and nothing else"
+    assert site.stage.restarts == before + 1, "the leader ends, and nothing else"
     await site.check()
 
     # The connections are refused.
@@ -109,10 +99,11 @@ async def test_the_extender_continues_when_the_api_server_is_back(site: Site) ->
 async def test_the_extender_schedules_after_cut_connections_and_storms_of_errors(site: Site) -> None:
     # Each connection, and so each watch, is cut every second.
     await site.stage.make_pods()
+    before = site.stage.restarts
     for _ in range(CUTS):
         site.network.cut()
         await asyncio.sleep(1.0)
-    assert site.kubelet.restarts == 0
+    assert site.stage.restarts == before
     await site.check()
 
     for faults in STORMS:

@@ -56,11 +56,13 @@ async def test_the_log_of_the_kernel_has_it(gpu: Gpu, cuda_program: Path) -> Non
     try:
         await asyncio.sleep(0)  # the task opens the log at its end
         await asyncio.to_thread(run_cuda, cuda_program, gpu, "fault")
-        xid = await asyncio.wait_for(found.get(), SECONDS)
+        async with asyncio.timeout(SECONDS):
+            xid = await found.get()
+            while not gpu.pci_address.startswith(xid.pci_address):  # a test without a GPU writes into the log
+                xid = await found.get()
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert gpu.pci_address.startswith(xid.pci_address)
     assert xid.xid in XIDS_OF_PROGRAMS
 
 

@@ -28,15 +28,15 @@ TIMINGS = Timings(
 class EmbeddedNode:
     """The embedded kubelet, which can restart with the same folder."""
 
-    def __init__(self, client: Client, directory: Path, runtime: Runtime) -> None:
+    def __init__(self, client: Client, directory: Path, runtime: Runtime, timings: Timings) -> None:
         self.name = "node-1"
-        self._client, self._directory, self.runtime = client, directory, runtime
+        self._client, self._directory, self.runtime, self._timings = client, directory, runtime, timings
         self.kubelet = self._make()
         self.registry, self.plugins = self.kubelet.registry, self.kubelet.plugins
         self.cdi = self.kubelet.cdi
 
     def _make(self) -> Kubelet:
-        return Kubelet(self._client, self.name, self._directory, self.runtime, timings=TIMINGS)
+        return Kubelet(self._client, self.name, self._directory, self.runtime, timings=self._timings)
 
     async def start(self) -> None:
         """Start a new kubelet with the same folder."""
@@ -80,15 +80,16 @@ async def node_client(api: ApiServer, tmp_path: Path) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def lab(client: Client, node_client: Client, request: pytest.FixtureRequest) -> AsyncIterator[Lab]:
-    """Start one node; its containers are processes unless the test sets another runtime."""
-    wanted = request.param if hasattr(request, "param") else "process"
+    """Start one node; its containers are processes unless the test sets another runtime, or other timings."""
+    given = getattr(request, "param", "process")
+    wanted, timings = ("process", given) if isinstance(given, Timings) else (given, TIMINGS)
     try:
         runtime = await choose_runtime(wanted)
     except UsageError as error:
         pytest.skip(str(error))
     # The path of a socket has 107 bytes at most: pytest's own folders are too long.
     with tempfile.TemporaryDirectory(prefix="k") as short:
-        node = EmbeddedNode(node_client, Path(short), runtime)
+        node = EmbeddedNode(node_client, Path(short), runtime, timings)
         await node.start()
         yield Lab(client, node, patience=40)
         await node.stop()

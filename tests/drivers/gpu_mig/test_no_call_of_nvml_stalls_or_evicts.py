@@ -14,10 +14,11 @@ from dradriver_gpu_mig import GpuDriver
 from dradriver_gpu_mig.card import GpuError, GpuHardware, Placement
 from dradriver_gpu_mig.card.nvml import NvmlGpus
 from dradriver_gpu_mig.instances import DeviceRecord, Holder, ProfilePlacement, RecordState
+from tests.drivers.gpu_mig.card.hanging_calls import let_limits_pass
 from tests.drivers.gpu_mig.shim.calls import NvmlCalls, intercept_calls
 from tests.drivers.gpu_mig.shim.controls import environment
 
-_SECONDS = 1.0
+_SECONDS = 0.1
 _PROFILE, _PLACEMENT = 9, Placement(4, 4)
 _SUFFIX = "mig-3g-20gb-4"
 _NAMES = ("gpu-0000-07-00-0", "gpu-0000-0f-00-0")
@@ -25,8 +26,9 @@ _LOST = pynvml.NVML_ERROR_GPU_IS_LOST
 
 
 @pytest.fixture
-def calls() -> Iterator[NvmlCalls]:
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[NvmlCalls]:
     with intercept_calls() as calls:
+        let_limits_pass(monkeypatch, calls.is_hanging)
         yield calls
 
 

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -30,13 +29,6 @@ _STOP_SECONDS = 20.0
 
 class BedError(Exception):
     """A component did not start."""
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface on which nothing listens."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class Bed:

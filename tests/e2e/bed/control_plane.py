@@ -8,8 +8,9 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tests.e2e.bed.bed import Bed, free_port
+from tests.e2e.bed.bed import Bed
 from tests.e2e.bed.programs import program
+from tests.ports import reserve_port
 
 ALL_GATES: Final[Mapping[str, bool]] = {
     "DRADerivedAttributes": True,
@@ -35,7 +36,7 @@ def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
 
 def start_etcd(bed: Bed) -> str:
     """Start etcd without sync and return its address."""
-    url, peers = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    url, peers = (f"http://127.0.0.1:{reserve_port()}" for _ in range(2))
     bed.run(
         "etcd", f"--data-dir={bed.folder / 'etcd'}", "--unsafe-no-fsync", f"--listen-client-urls={url}",
         f"--advertise-client-urls={url}", f"--listen-peer-urls={peers}",
@@ -62,7 +63,7 @@ def start_apiserver(
         emulated_version: an older minor (`1.35`) to behave as.
         for_nodes: listen at the address that pods use, which needs root.
     """
-    address, port = (bed.network.api, 443) if for_nodes else ("127.0.0.1", free_port())
+    address, port = (bed.network.api, 443) if for_nodes else ("127.0.0.1", reserve_port())
     if for_nodes:
         bed.changes.add_address(address)
     credentials = bed.credentials
@@ -150,7 +151,7 @@ def start_with_health(bed: Bed, program_name: str, *options: str, name: str = ""
         options: the other options.
         name: the name of the process on the bed, if it is not the program's.
     """
-    port, name = free_port(), name or program_name
+    port, name = reserve_port(), name or program_name
     bed.spawn(
         name, str(program(program_name)), f"--secure-port={port}", "--bind-address=127.0.0.1",
         f"--cert-dir={bed.folder / name}", "--authorization-always-allow-paths=/healthz,/readyz,/livez",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.e2e.bed.bed import Bed, free_port
+from tests.e2e.bed.bed import Bed
 from tests.e2e.bed.control_plane import answers, start_with_health
+from tests.ports import reserve_port
 
 _PYTHON: Final = (sys.executable, "-m", "dradriver.cli")
 
@@ -28,7 +29,7 @@ def start_extender(
     Returns:
         The address for `write_config`.
     """
-    port = free_port()
+    port = reserve_port()
     kubeconfig = kubeconfig or bed.credentials.write_kubeconfig(bed.url, "admin")
     bed.spawn(
         name, *_PYTHON, "scheduler", "run", f"--kubeconfig={kubeconfig}", f"--port={port}",

@@ -22,11 +22,11 @@ from dradriver.model.core.lease import Lease
 from dradriver.testing import builders
 from tests.e2e.bed import api_server_clients, control_plane
 from tests.e2e.bed.api_server_bed import ApiServerBed, api_server_bed
-from tests.e2e.bed.bed import free_port
 from tests.e2e.bed.programs import SCHEDULING, missing, program
 from tests.e2e.chart.helm import Helm, find_manifest, on_bed, set_values
 from tests.e2e.chart.pod_tokens import plain_token
 from tests.e2e.scheduling.scheduled_cluster import ScheduledCluster, connect
+from tests.ports import reserve_port
 
 NAMESPACE: Final = "devices"
 NAME: Final = "dradriver-scheduler"
@@ -46,8 +46,8 @@ class SchedulerPod:
     manifests: list[dict[str, Any]]
     kubeconfig: Path
     name: str
-    port: int = field(default_factory=free_port)
-    metrics_port: int = field(default_factory=free_port)
+    port: int = field(default_factory=reserve_port)
+    metrics_port: int = field(default_factory=reserve_port)
 
     def start_extender(self) -> None:
         """Start the extender with the arguments of the chart, and wait until it listens. Blocking."""
@@ -70,7 +70,7 @@ class SchedulerPod:
         (path := self.bed.folder / f"{self.name}.json").write_text(json.dumps(config))
         self._spawn(
             "kube-scheduler", str(program("kube-scheduler")), f"--config={path}",
-            f"--secure-port={free_port()}", "--bind-address=127.0.0.1",
+            f"--secure-port={reserve_port()}", "--bind-address=127.0.0.1",
             f"--authentication-kubeconfig={kubeconfig}",
         )  # fmt: skip
 

@@ -19,7 +19,6 @@ from dradriver.model.classic.parameters import AllocationTime
 from dradriver.model.encoding.codec import builtins
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.testing import builders
-from tests.e2e.bed.bed import free_port
 from tests.e2e.bed.cluster import Cluster
 from tests.e2e.bed.nodes.node import Node
 from tests.e2e.chart.chart_accounts import chart_accounts, write_account_kubeconfig
@@ -27,6 +26,7 @@ from tests.e2e.classic.controller_writes import CONTROLLER, ControllerWrites
 from tests.e2e.classic.link_fabric import LinkFabric
 from tests.e2e.node.site import WAIT, DriverProcess, Site, card_container
 from tests.e2e.node.site_setup import create_driver_account, delete_driver_account, write_driver_kubeconfig
+from tests.ports import reserve_port
 
 __all__ = ["FPGA", "NIC", "POOL", "ClassicSite", "LinkControllerProcess", "create_classic_site", "device"]
 
@@ -55,7 +55,7 @@ class LinkControllerProcess(LinkFabric):
     def __init__(self, site: "ClassicSite", name: str, plugins: Sequence[str], kubeconfig: Path) -> None:
         super().__init__(site.hardware, name, plugins)
         self._site, self._kubeconfig = site, kubeconfig
-        self._port = free_port()
+        self._port = reserve_port()
         self.log = site.folder / f"controller-{name}.log"
         self._process: asyncio.subprocess.Process | None = None
 

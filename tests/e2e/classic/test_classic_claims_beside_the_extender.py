@@ -38,12 +38,12 @@ from dradriver.model.resource.device import Device
 from dradriver.testing import builders
 from tests.e2e.bed import control_plane
 from tests.e2e.bed.api_server_bed import ApiServerBed, api_server_bed
-from tests.e2e.bed.bed import free_port
 from tests.e2e.bed.kube_scheduler import start_extender, start_kube_scheduler, write_config
 from tests.e2e.bed.programs import program
 from tests.e2e.chart.chart_accounts import chart_accounts, write_account_kubeconfig
 from tests.e2e.classic.link_fabric import LinkFabric
 from tests.e2e.scheduling.scheduled_cluster import ScheduledCluster, connect
+from tests.ports import reserve_port
 
 T = TypeVar("T")
 PROFILE: Final = "dradriver"
@@ -222,7 +222,7 @@ def bed(fabrics: dict[str, LinkFabric]) -> Iterator[ApiServerBed]:
 
 def start_controller(bed: ApiServerBed, label: str, fabric: LinkFabric) -> None:
     """Start a controller with its account, and wait until it is the leader."""
-    port = free_port()
+    port = reserve_port()
     kubeconfig = write_account_kubeconfig(bed, NAMESPACE, f"{NAME}-{label}")
     bed.spawn(label, *fabric.command(kubeconfig, NAMESPACE, port), environment=fabric.environment)
     bed.wait(label, partial(control_plane.answers, f"http://127.0.0.1:{port}/readyz"))

@@ -16,8 +16,8 @@ import aiohttp
 
 from dradriver.kube import CLAIMS, EVENTS, PODS, SLICES, Client, NotFound
 from dradriver.node import node_status
-from tests.e2e.bed.bed import free_port
 from tests.e2e.bed.nodes.node import Node
+from tests.ports import reserve_port
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -58,7 +58,7 @@ class DriverProcess:
         self._site, self._pod_uid, self._boot_id = site, pod_uid, boot_id
         self._program, self._node, self._environment = program, node or site.node, environment
         self._kubeconfig = kubeconfig or site.kubeconfig
-        self._port = free_port()
+        self._port = reserve_port()
         self.log = site.folder / f"driver{pod_uid and '-' + pod_uid}.log"
         self._process: asyncio.subprocess.Process | None = None
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -14,17 +13,10 @@ from typing import Any, Final
 from dradriver_fabric_cxl.emulator.resources.paths import CONNECTIONS, last_part
 from dradriver_fabric_cxl.fabric.tags import AttachmentIdentity, parse_identity
 from tests.drivers.fabric_cxl.emulator_process import PASSWORD, USER, ManagerFiles
+from tests.ports import reserve_port
 
 _WORK: Final = ".*/(MemoryChunks|Connections)(/[^/]+)?"
 """Paths of everything that is made and removed."""
-
-
-def find_free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        port: int = door.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True)
@@ -45,7 +37,7 @@ class Manager:
     """The emulator's files, port and doors."""
 
     files: ManagerFiles
-    port: int = field(default_factory=find_free_port)
+    port: int = field(default_factory=reserve_port)
 
     @property
     def state(self) -> Path:
@@ -98,8 +90,13 @@ class Manager:
         ]
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> bool:
-        """Use a door of the emulator; return whether it was there."""
-        return await asyncio.to_thread(self._ask, method, path, body)
+        """Use a door of the emulator; return whether it was there. A canceled call ends before this returns."""
+        call = asyncio.ensure_future(asyncio.to_thread(self._ask, method, path, body))
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            await asyncio.wait({call})
+            raise
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> bool:
         data = None if body is None else json.dumps(body).encode()

@@ -25,8 +25,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.helpers import KUBECTL, Kubectl, eventually, up
 from tests.e2e.bed import programs
 from tests.e2e.chart.helm import CHART
+from tests.ports import reserve_port
 from tests.unit.extender.serving.fakes import FILTER, POD
-from tests.unit.runner.observed import free_port
 
 pytestmark = [
     pytest.mark.skipif(bool(programs.missing("promtool")), reason=programs.missing("promtool") or "-"),
@@ -123,7 +123,7 @@ async def scraped_cluster(data: Path) -> AsyncIterator[tuple[ScrapedCluster, int
     Returns:
         The cluster, and the port for kube-scheduler.
     """
-    ports = {name: free_port() for name in (*DRIVERS, "control", "extender", "scheduler")}
+    ports = {name: reserve_port() for name in (*DRIVERS, "control", "extender", "scheduler")}
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(aiohttp.ClientSession())
         kubectl = await stack.enter_async_context(

@@ -13,6 +13,7 @@ from dradriver.kube import CLAIMS, NODES, PODS, Client, Forbidden, Invalid
 from dradriver.model.core.workload import Node, Pod
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
+from tests.ports import reserve_port
 
 
 async def test_a_second_cluster_in_the_same_folder_is_rejected(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ async def test_a_second_cluster_in_the_same_folder_is_rejected(tmp_path: Path) -
 
 
 async def test_objects_address_and_credentials_survive_a_restart(tmp_path: Path) -> None:
-    async with EmbeddedCluster(tmp_path, nodes=0) as first:
+    async with EmbeddedCluster(tmp_path, nodes=0, port=reserve_port()) as first:
         await first.client().create(CLAIMS, builders.claim(), "default", into=dict)
         url, kubeconfig = first.url, first.kubeconfig_path.read_text()
     async with EmbeddedCluster(tmp_path, nodes=0) as second:

@@ -128,7 +128,7 @@ async def test_the_new_process_of_a_rolling_update_repeats_an_interrupted_attach
     async with lab.scheduler(), beside_a_kubelet(lab, hardware, folder, "old"):
         hardware.open.clear()
         await lab.pod()
-        await lab.until(lambda _, claims: claims["default/pod-1"].allocation is not None)
+        await lab.until(lambda _, claims: any(claim.allocation is not None for claim in claims.values()))
         async with beside_a_kubelet(lab, hardware, folder, "new") as new:
             await wait_until_elected(new)
             hardware.open.set()

@@ -24,7 +24,7 @@ from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.testing import builders
-from tests.unit.control.conftest import Lab, lab
+from tests.unit.control.conftest import Lab, lab, until_current
 
 __all__ = ["lab"]
 
@@ -102,21 +102,30 @@ class Caller:
         return await self.pod_of(name, f"claim-{name}", scheduler=scheduler)
 
     async def pod_of(self, name: str, *claims: str, scheduler: str = PROFILE) -> Pod:
-        """Create a pod that uses existing claims, and wait until the cache contains it."""
+        """Create a pod that uses existing claims, and wait until the extender knows it and them."""
         pod = builders.pod(*claims, name=name)
-        pod = replace(pod, spec=replace(pod.spec, scheduler_name=scheduler))
+        return await self.add(replace(pod, spec=replace(pod.spec, scheduler_name=scheduler)))
+
+    async def add(self, pod: Pod) -> Pod:
+        """Create a pod, wait until the extender knows it and its claims, and return it as it is stored."""
         await self.lab.pods(pod)
-        await self.lab.until(lambda pods, _: pod.ref in pods)
+        await self.until_current()
         return self.lab.seen.pods.items[pod.ref]
+
+    async def until_current(self) -> None:
+        """Wait until the extender and the lab see the pods and claims as they are now."""
+        await until_current(self.lab.client, self.lab.seen, self.cycle._caches)
 
     async def filter(self, pod: Pod, nodes: Sequence[str] = NODES) -> FilterResult:
         return await self.verbs.filter(pod, nodes)
 
     async def bind(self, pod: Pod, node: str) -> None:
+        """Bind a pod, and wait until what was written is seen."""
         meta = pod.metadata
         await self.verbs.bind(
             BindArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
         )
+        await self.until_current()
 
     async def place(self, pod: Pod, nodes: Sequence[str] = NODES) -> str:
         """Filter and bind a pod, and return its node."""

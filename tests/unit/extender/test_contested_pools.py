@@ -282,9 +282,7 @@ async def test_waiting_pods_of_two_schedulers_for_one_class_are_only_a_warning(c
 async def create_extended_pod(caller: Caller, name: str = "mine", scheduler: str = PROFILE) -> Pod:
     """Create a pod that requests one device of the class as an extended resource, without a claim."""
     pod = extended_pods.pod(name, gpu=1)
-    await caller.lab.pods(replace(pod, spec=replace(pod.spec, scheduler_name=scheduler)))
-    await caller.lab.until(lambda pods, _: pod.ref in pods)
-    return caller.lab.seen.pods.items[pod.ref]
+    return await caller.add(replace(pod, spec=replace(pod.spec, scheduler_name=scheduler)))
 
 
 async def serve_extended_resource(caller: Caller, *, resource: str | None = GPU) -> None:

@@ -6,16 +6,8 @@ import pytest
 
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.runtime.actions import Nudge
-from dradriver.model.core.workload import Pod
 from tests.unit.extender.conftest import Caller, Pause
-from tests.unit.extender.test_cycle_nudges_pods import fill, free, refuse
-
-
-async def until_processed(caller: Caller, pod: Pod) -> None:
-    """Wait until the extender has made its decisions about a pod."""
-    queue = caller.cycle._loop.queue
-    while queue.is_processing(pod.ref) or pod.ref in queue.queued:
-        await asyncio.sleep(0)
+from tests.unit.extender.test_cycle_nudges_pods import fill, free, refuse, until_processed
 
 
 async def test_a_plan_that_is_preempted_during_a_filter_does_not_fail_the_new_plan(caller: Caller) -> None:

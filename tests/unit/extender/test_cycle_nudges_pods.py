@@ -19,6 +19,13 @@ async def refuse(caller: Caller, pod: Pod) -> None:
     assert not (await caller.filter(pod)).node_names
 
 
+async def until_processed(caller: Caller, pod: Pod) -> None:
+    """Wait until the extender has made its decisions about a pod."""
+    queue = caller.cycle._loop.queue
+    while queue.is_processing(pod.ref) or pod.ref in queue.queued:
+        await asyncio.sleep(0)
+
+
 async def fill(caller: Caller) -> list[Pod]:
     """Place pods on all devices."""
     pods = [await caller.pod(f"full-{number}") for number in range(4)]
@@ -67,9 +74,7 @@ async def test_the_pod_of_the_highest_priority_is_nudged_first(caller: Caller) -
     await caller.lab.client.create(CLAIMS, claim, "default", into=dict)
     high = builders.pod("claim-high", name="high")
     spec = replace(high.spec, scheduler_name=PROFILE, priority=10, preemption_policy="Never")
-    await caller.lab.pods(replace(high, spec=spec))
-    await caller.lab.until(lambda pods, _: high.ref in pods)
-    await refuse(caller, caller.lab.seen.pods.items[high.ref])
+    await refuse(caller, await caller.add(replace(high, spec=spec)))
     await free(caller, full[0])
     await caller.until_nudged("high")
     assert nudged(caller.lab.seen.pods.items.values()) == ["high"]
@@ -82,7 +87,7 @@ async def test_gated_pods_are_not_nudged(caller: Caller) -> None:
     gated = builders.pod("claim-gated", name="gated")
     gates = [{"name": "kueue.x-k8s.io/admission"}]
     spec = replace(gated.spec, scheduler_name=PROFILE, scheduling_gates=gates)
-    await caller.lab.pods(replace(gated, spec=spec))
+    await caller.add(replace(gated, spec=spec))
     waiting = await caller.pod("waiting")
     await refuse(caller, waiting)
     await free(caller, *full)
@@ -92,7 +97,7 @@ async def test_gated_pods_are_not_nudged(caller: Caller) -> None:
     assert nudged(caller.lab.seen.pods.items.values()) == ["waiting"]
     body = {"spec": {"schedulingGates": None}}
     await caller.lab.client.patch(PODS, "gated", "default", body, PatchKind.MERGE, into=dict)
-    await caller.lab.until(lambda pods, _: not pods["default/gated"].spec.scheduling_gates)
+    await caller.until_current()
     assert await caller.place(caller.lab.seen.pods.items["default/gated"])
 
 
@@ -120,6 +125,7 @@ async def test_a_pod_that_lacked_its_claim_is_nudged_once_although_it_does_not_f
     end_wait(caller, pod)
     await caller.until_nudged("early")
     assert fault is None or fault.count == 0
+    await until_processed(caller, pod)
     assert (await caller.cycle.decide(pod.ref)).action is None
 
 

@@ -26,9 +26,7 @@ async def add_claim(caller: Caller, name: str) -> None:
 async def add_pod(caller: Caller, name: str, priority: int) -> Pod:
     pod = builders.pod(f"claim-{name}", name=name)
     spec = replace(pod.spec, scheduler_name=PROFILE, priority=priority)
-    await caller.lab.pods(replace(pod, spec=spec))
-    await caller.lab.until(lambda pods, _: pod.ref in pods)
-    return caller.lab.seen.pods.items[pod.ref]
+    return await caller.add(replace(pod, spec=spec))
 
 
 def leaving(pods: Mapping[str, Pod]) -> list[str]:

@@ -33,9 +33,7 @@ async def serve(caller: Caller, *selectors: str) -> Pod:
 
 async def create(caller: Caller, name: str) -> Pod:
     pod = extended_pods.pod(name, gpu=1)
-    await caller.lab.pods(replace(pod, spec=replace(pod.spec, scheduler_name=PROFILE)))
-    await caller.lab.until(lambda pods, _: pod.ref in pods)
-    return caller.lab.seen.pods.items[pod.ref]
+    return await caller.add(replace(pod, spec=replace(pod.spec, scheduler_name=PROFILE)))
 
 
 def special(caller: Caller, pod: Pod) -> list[ResourceClaim]:

@@ -110,7 +110,7 @@ async def a_world(folder: Path, **gates: bool) -> AsyncIterator[World]:
         await server.start()
         kubeconfig = folder / "kubeconfig"
         server.write_kubeconfig(kubeconfig, "admin")
-        client = await stack.enter_async_context(await Client.connect(str(kubeconfig), timeout=5))
+        client = await stack.enter_async_context(await Client.connect(str(kubeconfig), timeout=20))
         world = World(server, client, folder / "api", str(kubeconfig))
         try:
             await world.add_node()

@@ -1,7 +1,6 @@
 """A client of a process's endpoints, like a probe or Prometheus."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,15 +8,9 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from dradriver.runner.endpoints import Endpoints, Process
+from tests.ports import reserve_port
 
-__all__ = ["Asked", "free_port", "served"]
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as free:
-        free.bind((host, 0))
-        return int(free.getsockname()[1])
+__all__ = ["Asked", "served"]
 
 
 class Asked:
@@ -57,6 +50,6 @@ class Asked:
 
 @asynccontextmanager
 async def served(process: Process, host: str = "127.0.0.1") -> AsyncIterator[Asked]:
-    port = free_port(host)
+    port = reserve_port(host)
     async with Endpoints(process, host, port):
         yield Asked(port, host)

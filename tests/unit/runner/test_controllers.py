@@ -54,7 +54,7 @@ async def leading(lab: ShelfLab, driver: dra.ControllerDriver) -> AsyncIterator[
             leader,
         )
         stop = asyncio.Event()
-        task = asyncio.create_task(process.run(stop, 1))
+        task = asyncio.create_task(process.run(stop, 30))
         try:
             yield process
         finally:

@@ -14,11 +14,12 @@ from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin
 from dradriver.publish import PoolState
 from dradriver.runner.endpoints import Endpoints
+from tests.ports import reserve_port
 from tests.unit.node.plugin_world import Node, dial, notify, prepare
 from tests.unit.node.published_world import PoolDriver, config, registered, reported, until
 from tests.unit.node.world import LampDriver, allocated
 from tests.unit.publish.conftest import World, a_world
-from tests.unit.runner.observed import Asked, free_port, served
+from tests.unit.runner.observed import Asked, served
 
 FINE = Pool("fine", (Device("a"),))
 BAD = Pool("bad", (Device("Not a label"),))
@@ -134,7 +135,7 @@ async def test_readiness_ends_before_liveness(world: World, tmp_path: Path) -> N
 
     async with registered(world, tmp_path, Slow(FINE)) as plugin, served(plugin) as ask:
         await wait_ready_answer(ask, 200, "ok")
-        await plugin.stop(5)
+        await plugin.stop(30)
     assert answers == [(503, "the driver is stopping\n"), (200, "ok\n")]
 
 
@@ -173,7 +174,7 @@ async def test_a_silent_client_does_not_block_others(node: Node) -> None:
 
 async def test_an_ipv6_address_can_be_chosen(node: Node) -> None:
     try:
-        free_port("::1")
+        reserve_port("::1")
     except OSError:
         pytest.skip("this machine has no IPv6")
     async with node.running() as plugin, served(plugin, "::1") as ask:
@@ -182,5 +183,5 @@ async def test_an_ipv6_address_can_be_chosen(node: Node) -> None:
 
 async def test_an_unknown_host_is_an_error(node: Node) -> None:
     with pytest.raises(UsageError, match=r"--metrics-host no\.such\.host\.invalid"):
-        async with Endpoints(node.plugin(), "no.such.host.invalid", free_port()):
+        async with Endpoints(node.plugin(), "no.such.host.invalid", reserve_port()):
             pass

@@ -57,7 +57,7 @@ async def running(world: World, driver: Pods, owner: str = "") -> AsyncIterator[
     async with await Client.connect(world.kubeconfig) as client:
         stop = asyncio.Event()
         process = PoolProcess(driver, client, OwnerRef.parse(owner) if owner else None)
-        task = asyncio.create_task(process.run(stop, 1))
+        task = asyncio.create_task(process.run(stop))
         try:
             yield process
         finally:

@@ -17,6 +17,7 @@ import pytest
 from dradriver.cluster import EmbeddedCluster
 from dradriver.kube import SLICES
 from dradriver.model.resource.slices import ResourceSlice
+from tests.ports import reserve_port
 
 
 @asynccontextmanager
@@ -95,9 +96,7 @@ async def test_a_driver_may_start_programs_and_stderr_has_only_its_log(cluster: 
 
 
 async def test_metrics_are_served_on_the_configured_port(cluster: EmbeddedCluster) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = reserve_port()
     async with loop_driver(cluster, "--metrics-port", str(port)):
         await wait_published(cluster)
         async with (

@@ -2,59 +2,70 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
 from dradriver_gpu_mig.card import GpuCards, GpuHardware, TimedOutError
 from dradriver_gpu_mig.card.simulator import SimulatedGpus
+from tests.drivers.gpu_mig.card.hanging_calls import let_limits_pass
 
-_SECONDS = 1.0
-
-
-@pytest.fixture
-def released() -> threading.Event:
-    return threading.Event()
+_SECONDS = 0.1
 
 
-@pytest.fixture
-async def cards(released: threading.Event) -> AsyncIterator[GpuCards]:
-    async with GpuCards(SimulatedGpus(["a100-40", "a100-40"]), seconds=_SECONDS) as cards:
-        yield cards
-        released.set()
+class Hang:
+    """A call that does not return until `release`."""
 
+    def __init__(self) -> None:
+        self._released = threading.Event()
+        self._threads: set[str] = set()
 
-def _hang(released: threading.Event) -> Callable[[GpuHardware], str]:
-    def hang(_: GpuHardware) -> str:
-        released.wait()
+    def __call__(self, _: GpuHardware) -> str:
+        self._threads.add(threading.current_thread().name)
+        self._released.wait()
         return "late"
 
+    def is_hanging(self, thread: str) -> bool:
+        """Return whether it hangs in the thread with this name."""
+        return thread in self._threads and not self._released.is_set()
+
+    def release(self) -> None:
+        self._released.set()
+
+
+@pytest.fixture
+def hang(monkeypatch: pytest.MonkeyPatch) -> Hang:
+    hang = Hang()
+    let_limits_pass(monkeypatch, hang.is_hanging)
     return hang
 
 
+@pytest.fixture
+async def cards(hang: Hang) -> AsyncIterator[GpuCards]:
+    async with GpuCards(SimulatedGpus(["a100-40", "a100-40"]), seconds=_SECONDS) as cards:
+        yield cards
+        hang.release()
+
+
 async def test_a_call_that_hangs_ends_with_an_error_and_delays_no_other_gpu(
-    cards: GpuCards, released: threading.Event
+    cards: GpuCards, hang: Hang
 ) -> None:
-    with pytest.raises(TimedOutError, match="GPU-1: a call has not returned within 1 s"):
-        await cards.call_gpu("GPU-1", _hang(released))
+    with pytest.raises(TimedOutError, match=r"GPU-1: a call has not returned within 0\.1 s"):
+        await cards.call_gpu("GPU-1", hang)
     assert await cards.call_gpu("GPU-2", lambda _: "works") == "works"
     assert await cards.call(lambda hardware: hardware.count()) == 2
 
 
-async def test_further_calls_of_a_hung_gpu_are_rejected_at_once(
-    cards: GpuCards, released: threading.Event
-) -> None:
-    answers = await asyncio.gather(
-        *(cards.call_gpu("GPU-1", _hang(released)) for _ in range(20)), return_exceptions=True
-    )
+async def test_further_calls_of_a_hung_gpu_are_rejected_at_once(cards: GpuCards, hang: Hang) -> None:
+    answers = await asyncio.gather(*(cards.call_gpu("GPU-1", hang) for _ in range(20)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [TimedOutError] * 20
     assert sum("an earlier call has not returned yet" in str(answer) for answer in answers) == 19
 
 
-async def test_a_gpu_works_again_when_its_call_has_returned(cards: GpuCards, released: threading.Event) -> None:
+async def test_a_gpu_works_again_when_its_call_has_returned(cards: GpuCards, hang: Hang) -> None:
     with pytest.raises(TimedOutError):
-        await cards.call_gpu("GPU-1", _hang(released))
-    released.set()
+        await cards.call_gpu("GPU-1", hang)
+    hang.release()
     async with asyncio.timeout(40):
         while cards.hangs("GPU-1"):
             await asyncio.sleep(0.01)
@@ -62,13 +73,13 @@ async def test_a_gpu_works_again_when_its_call_has_returned(cards: GpuCards, rel
 
 
 async def test_a_cancelled_caller_leaves_its_call_running_and_the_next_one_waits_for_it(
-    cards: GpuCards, released: threading.Event
+    cards: GpuCards, hang: Hang
 ) -> None:
-    first = asyncio.create_task(cards.call_gpu("GPU-1", _hang(released)))
+    first = asyncio.create_task(cards.call_gpu("GPU-1", hang))
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    released.set()
+    hang.release()
     assert await cards.call_gpu("GPU-1", lambda _: "next") == "next"
 
 
@@ -80,12 +91,12 @@ async def test_an_error_of_a_call_is_the_callers(cards: GpuCards) -> None:
         await cards.call_gpu("GPU-1", fail)
 
 
-async def test_the_end_does_not_wait_for_a_hung_gpu(released: threading.Event) -> None:
+async def test_the_end_does_not_wait_for_a_hung_gpu(hang: Hang) -> None:
     async with asyncio.timeout(40):
         async with GpuCards(SimulatedGpus(), seconds=_SECONDS) as cards:
             with pytest.raises(TimedOutError):
-                await cards.call_gpu("GPU-1", _hang(released))
-    released.set()
+                await cards.call_gpu("GPU-1", hang)
+    hang.release()
 
 
 async def test_nothing_else_runs_while_the_cards_are_closed_for_an_action(cards: GpuCards) -> None:
@@ -102,11 +113,9 @@ async def test_nothing_else_runs_while_the_cards_are_closed_for_an_action(cards:
     assert cards.is_open
 
 
-async def test_cards_are_not_closed_for_an_action_while_a_call_hangs(
-    cards: GpuCards, released: threading.Event
-) -> None:
+async def test_cards_are_not_closed_for_an_action_while_a_call_hangs(cards: GpuCards, hang: Hang) -> None:
     with pytest.raises(TimedOutError):
-        await cards.call_gpu("GPU-1", _hang(released))
+        await cards.call_gpu("GPU-1", hang)
     with pytest.raises(TimedOutError, match="cannot be closed"):
         await cards.call_closed(lambda: None)
 

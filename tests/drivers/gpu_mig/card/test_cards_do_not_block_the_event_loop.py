@@ -41,12 +41,12 @@ async def test_an_error_in_the_thread_of_events_is_raised_to_the_listener() -> N
 
 
 async def test_leaving_ends_both_threads() -> None:
-    before = set(threading.enumerate())
+    before = set(threading.enumerate())  # some of them may be about to end
     async with GpuCards(SimulatedGpus()) as cards:
         waiting = asyncio.ensure_future(anext(cards.events()))
         await cards.call(lambda card: card.gpus())
         waiting.cancel()
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
 
 
 async def test_a_refusal_to_open_is_the_callers() -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 import uuid
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from dradriver_gpu_mig.mps import (
     MpsHost,
     NodeMpsHost,
     SimulatedMpsHost,
+    node_processes,
 )
 from dradriver_gpu_mig.settings import MpsSettings
 from tests.e2e.bed import cgroups
@@ -30,6 +32,10 @@ OTHER_GPU = "GPU-5a7c1d9e-0000-4000-8000-000000000002"
 
 PROGRAM = "nvidia-cuda-mps-control"
 CONTROL_PROGRAM = Path(__file__).with_name("control_program.py")
+LONG_SECONDS = 30.0
+"""Limit for what a slow machine does in the end."""
+HUNG_SECONDS = 0.5
+"""Limit for the answers of a daemon that is stopped."""
 ROOT_FOLDERS = ("usr", "lib", "lib64", "bin", "proc")
 MAKE_NODE = """
 set -eu
@@ -124,6 +130,45 @@ class SimulatedBench:
         """Nothing is left to close."""
 
 
+class SkippedTime:
+    """The functions of `time` that the host uses. Tests skip the time of a wait that can only end in vain."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._skipped
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def skip(self, seconds: float) -> None:
+        self._skipped += seconds
+
+
+class BenchHost(NodeMpsHost):
+    """Waits long for each answer, except for those of daemons that hang or never answer."""
+
+    def __init__(self, bench: "NodeBench") -> None:
+        super().__init__(
+            bench.folder,
+            driver_root_on_host=bench.root,
+            proc=Path("/proc"),
+            settings=bench.settings(),
+            answer_seconds=LONG_SECONDS,
+        )
+        self._bench = bench
+
+    def _send(self, claim: str, request: str, seconds: float | None = None) -> str:
+        return super()._send(claim, request, HUNG_SECONDS if self._bench.hangs(claim) else seconds)
+
+    def _is_answering(self, claim: str) -> bool:
+        is_answering = super()._is_answering(claim)
+        if not is_answering and self._bench.never_answers(claim):
+            self._bench.time.skip(LONG_SECONDS)
+        return is_answering
+
+
 class NodeBench:
     """A node in a mount namespace of its own. Its driver root has the fake program."""
 
@@ -149,20 +194,17 @@ class NodeBench:
         )
         assert self.node.stdout is not None
         assert self.node.stdout.readline() == b"ready\n"
-        self.start_seconds = self.answer_seconds = 30.0
+        self._stopped: set[int] = set()
+        self.time = SkippedTime()
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(node_processes, "time", self.time)
 
     def host(self) -> NodeMpsHost:
-        return NodeMpsHost(
-            self.folder,
-            driver_root_on_host=self.root,
-            proc=Path("/proc"),
-            settings=self.settings(),
-            answer_seconds=self.answer_seconds,
-        )
+        return BenchHost(self)
 
     def settings(self) -> MpsSettings:
         cgroup = str(self.cgroup_root)
-        return MpsSettings(node_process=self.node.pid, cgroup=cgroup, start_seconds=self.start_seconds)
+        return MpsSettings(node_process=self.node.pid, cgroup=cgroup, start_seconds=LONG_SECONDS)
 
     def end(self, claim: str) -> None:
         cgroups.kill(self._cgroup(claim))
@@ -170,14 +212,12 @@ class NodeBench:
     def hang(self, claim: str) -> None:
         for pid in self.processes(claim):
             os.kill(pid, signal.SIGSTOP)
-        self.answer_seconds = 2.0
+            self._stopped.add(pid)
 
     def break_program(self) -> None:
-        self.start_seconds = 5.0
         (self.root / "run/never-answers").touch()
 
     def repair_program(self) -> None:
-        self.start_seconds = 30.0
         (self.root / "run/never-answers").unlink()
 
     def reboot(self, claim: str) -> None:
@@ -205,6 +245,18 @@ class NodeBench:
     def processes(self, claim: str) -> set[int]:
         return cgroups.list_processes(self._cgroup(claim))
 
+    def hangs(self, claim: str) -> bool:
+        return not self._stopped.isdisjoint(self.processes(claim))
+
+    def never_answers(self, claim: str) -> bool:
+        """Return whether the daemon has logged that it will not listen."""
+        log = self.folder / claim / "log/control.log"
+        return (
+            (self.root / "run/never-answers").exists()
+            and log.exists()
+            and "no CUDA-capable device" in log.read_text()
+        )
+
     def mounts(self, pid: int | None = None) -> list[str]:
         return Path("/proc", str(pid or self.node.pid), "mountinfo").read_text().splitlines()
 
@@ -216,6 +268,7 @@ class NodeBench:
         return done.stdout
 
     def close(self) -> None:
+        self._patch.undo()
         cgroups.kill(self._group)
         cgroups.remove(self._group)
         self.node.kill()

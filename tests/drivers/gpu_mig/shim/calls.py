@@ -22,6 +22,7 @@ class NvmlCalls:
         self.counts: Counter[str] = Counter()
         self._name = ""
         self._code = 0
+        self._hanging_thread = ""
         self._released = threading.Event()
         self.is_hit = threading.Event()
 
@@ -32,9 +33,13 @@ class NvmlCalls:
 
     def hang_once(self, name: str) -> None:
         """The next call of a function does not return until `release`."""
-        self._name, self._code = name, 0
+        self._name, self._code, self._hanging_thread = name, 0, ""
         self.is_hit.clear()
         self._released.clear()
+
+    def is_hanging(self, thread: str) -> bool:
+        """Whether a call hangs in the thread with this name, and is not released yet."""
+        return self._hanging_thread == thread and not self._released.is_set()
 
     def release(self) -> None:
         """Let the hanging call go on, and forget a fault that no call has met."""
@@ -46,9 +51,11 @@ class NvmlCalls:
         self.counts[name] += 1
         if name == self._name:
             self._name = ""
-            self.is_hit.set()
             if self._code:
+                self.is_hit.set()
                 return self._code
+            self._hanging_thread = threading.current_thread().name
+            self.is_hit.set()
             self._released.wait()
         answer: int = function(*arguments)
         return answer

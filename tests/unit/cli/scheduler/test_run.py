@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import ssl
 import sys
 from asyncio.subprocess import PIPE
@@ -16,16 +15,11 @@ from click.testing import Result
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import LEASES, Client
 from dradriver.model.core.lease import Lease
+from tests.ports import reserve_port
 from tests.unit.admission.certificates import make_pair
 from tests.unit.extender.serving.fakes import FILTER, POD, KubeScheduler
 
 Command = Callable[..., Result]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def test_it_serves_over_mutual_tls_until_a_signal(tmp_path: Path) -> None:
@@ -33,7 +27,7 @@ async def test_it_serves_over_mutual_tls_until_a_signal(tmp_path: Path) -> None:
     (folder := tmp_path / "peer").mkdir()
     context = ssl.create_default_context(cadata=own.certificate)
     context.load_cert_chain(*peer.write(folder))
-    api, kubeconfig, metrics_port = ApiServer(tmp_path / "api"), tmp_path / "kubeconfig", free_port()
+    api, kubeconfig, metrics_port = ApiServer(tmp_path / "api"), tmp_path / "kubeconfig", reserve_port()
     await api.start()
     api.write_kubeconfig(kubeconfig)
     cert_file, key_file = own.write(tmp_path)

@@ -28,10 +28,12 @@ class TerminalProcess:
     Attributes:
         process: the process.
         written: all bytes that the process has written.
+        first_modes: modes of the terminal before the process was started.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, side: "_TerminalSide") -> None:
         self.process = process
+        self.first_modes = side.first_modes
         self._side = side
 
     @property
@@ -46,7 +48,7 @@ class TerminalProcess:
     @property
     def modes(self) -> list[Any]:
         """Modes of the terminal, such as echo, without the characters that belong to them."""
-        return termios.tcgetattr(self._side.master)[:4]
+        return self._side.modes
 
     def press(self, keys: str) -> None:
         os.write(self._side.master, keys.encode())
@@ -80,6 +82,11 @@ class _TerminalSide:
         self.changed = asyncio.Event()
         self._stream = pyte.ByteStream(self.screen)
         self.resize(width, height)
+        self.first_modes = self.modes
+
+    @property
+    def modes(self) -> list[Any]:
+        return termios.tcgetattr(self.master)[:4]
 
     def resize(self, width: int, height: int) -> None:
         self.screen.resize(height, width)

@@ -59,7 +59,7 @@ async def is_stopped(terminal: TerminalProcess) -> None:
 async def test_the_screen_follows_the_cluster_keys_signals_and_the_size(kubeconfig: Path) -> None:
     """One process for all checks, because its start takes most of the time."""
     async with run_in_terminal(kubeconfig) as terminal:
-        modes = terminal.modes
+        modes = terminal.first_modes
         await terminal.shows("> node-1", "  node-2", "2 nodes", "q quit")
         own_modes = terminal.modes
         assert own_modes != modes
@@ -120,7 +120,7 @@ async def test_a_crash_restores_the_terminal_and_an_unknown_terminal_is_an_error
         "    raise RuntimeError('crash of the test')\n"
     )
     async with open_terminal("-c", program) as terminal:
-        modes = terminal.modes
+        modes = terminal.first_modes
         assert await terminal.ended() == 1
         await terminal.shows("crash of the test")
         assert terminal.modes == modes

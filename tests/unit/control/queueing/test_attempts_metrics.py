@@ -93,6 +93,10 @@ async def start_waiting_pod(lab: Lab, clock: Clock, controllers: Controllers) ->
     await lab.client.create(CLASSES, builders.device_class(SLOW), into=dict)
     await lab.client.create(SLICES, builders.slice_(slow_device(), driver=SLOW), into=dict)
     await lab.client.create(CLAIMS, builders.claim(builders.device_request(SLOW)), "default", into=dict)
+    # An attempt without one of these objects would begin a backoff.
+    caches = controllers.caches
+    while not (SLOW in caches.classes.items and len(caches.slices.items) == 3 and caches.claims.items):
+        await asyncio.sleep(0.01)
     await lab.pods(builders.pod("claim-1"))
     await lab.until(lambda *_: bool(lab.held()))
     while "default/pod-1" not in controllers._scheduler._waiting_pods:

@@ -34,10 +34,9 @@ async def test_each_pod_gets_its_own_device(lab: Lab) -> None:
 
 
 async def test_an_unschedulable_pod_has_a_condition_and_delays_no_other(lab: Lab) -> None:
+    claim = builders.claim(builders.device_request("nowhere"))
+    await lab.client.create(CLAIMS, claim, "default", into=dict)
     async with Controllers(lab.client):
-        await lab.client.create(
-            CLAIMS, builders.claim(builders.device_request("nowhere")), "default", into=dict
-        )
         await lab.pods(builders.pod("claim-1", name="waits"), builders.pod(name="runs", templates=["template"]))
         await lab.until_bound(1)
         await lab.until(lambda pods, _: bool(pods["default/waits"].status.conditions))
@@ -63,10 +62,10 @@ async def event_reasons(lab: Lab) -> set[tuple[str, str]]:
 
 async def test_a_change_that_helps_wakes_an_unschedulable_pod(lab: Lab) -> None:
     """A slice, a node that is uncordoned, devices that become free."""
+    for name in ("node-1", "node-2"):
+        cordon = {"spec": {"unschedulable": True}}
+        await lab.client.patch(NODES, name, "", cordon, PatchKind.MERGE, into=dict)
     async with Controllers(lab.client):
-        for name in ("node-1", "node-2"):
-            cordon = {"spec": {"unschedulable": True}}
-            await lab.client.patch(NODES, name, "", cordon, PatchKind.MERGE, into=dict)
         await lab.pods(*(builders.pod(name=f"pod-{i}", templates=["template"]) for i in range(4)))
         await lab.until(lambda pods, _: len(pods) == 4 and all(p.status.conditions for p in pods.values()))
         uncordon = {"spec": {"unschedulable": None}}

@@ -50,8 +50,8 @@ async def wait_for_condition(rules: Cache[DeviceTaintRule], reason: str) -> str:
 
 
 async def test_a_rule_keeps_new_claims_from_a_device_until_it_is_deleted(lab: Lab) -> None:
+    await lab.client.create(TAINT_RULES, a_rule("NoSchedule"), into=dict)
     async with Controllers(lab.client):
-        await lab.client.create(TAINT_RULES, a_rule("NoSchedule"), into=dict)
         await lab.pods(builders.pod(templates=["template"]))
         await lab.until(lambda pods, _: any(pod.status.conditions for pod in pods.values()))
         (condition,) = lab.seen.pods.items["default/pod-1"].status.conditions

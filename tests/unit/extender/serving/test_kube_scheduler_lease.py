@@ -14,7 +14,8 @@ HERE = "scheduler-5d8f-a_b1946ac9-2ed8-4d73-a9b1-7d5a3a3e7a64"
 
 
 @pytest.fixture
-def lease(client: Client) -> KubeSchedulerLease:
+def lease(client: Client, monkeypatch: pytest.MonkeyPatch) -> KubeSchedulerLease:
+    monkeypatch.setattr(kube_scheduler_lease, "_READ_SECONDS", 3600)
     return KubeSchedulerLease(client, KUBE_SCHEDULER, NAMESPACE, "scheduler-5d8f-a", period=0.001)
 
 

@@ -84,7 +84,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    client: Client, *, elects: bool = True, follows: bool = False, ready: bool = True, grace: float = 5
+    client: Client, *, elects: bool = True, follows: bool = False, ready: bool = True, grace: float = 3600
 ) -> AsyncIterator[Running]:
     def new_leader() -> Leader:
         return Leader(client, EXTENDER, NAMESPACE, new_identity(), LeaseTiming(15), clock=lambda: clock.now)

@@ -3,14 +3,20 @@
 import asyncio
 import json
 import logging
+import os
+import socket
+import stat
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from dradriver.cli.explanation.live import ask_extender
 from dradriver.errors import DraError, UsageError
+from dradriver.extender.serving import profiling
 from dradriver.extender.serving.server import LARGEST_BODY, ExtenderServer
 from dradriver.http_server.certificate import Certificate
 from tests.unit.admission.certificates import make_pair
@@ -220,14 +226,26 @@ async def test_requests_are_counted_by_verb_and_outcome(bench: Bench) -> None:
         assert f"dradriver_extender_{line}\n" in text
 
 
+def listening_ports() -> set[int]:
+    """Return the ports on which this process listens."""
+    ports: set[int] = set()
+    for each in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        with suppress(OSError):  # the folder itself is closed by now
+            if stat.S_ISSOCK(os.fstat(each).st_mode):
+                with socket.socket(fileno=os.dup(each)) as opened:
+                    if opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                        ports.add(opened.getsockname()[1])
+    return ports
+
+
 async def test_a_used_port_is_named_and_nothing_stays_open(bench: Bench) -> None:
-    taken = bench.server.port
+    taken, before = bench.server.port, listening_ports()
+    assert {taken, bench.server.health_port} <= before
     second = ExtenderServer(bench.process, host="127.0.0.1", health_host="127.0.0.1", health_port=taken)
     with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{taken}: another process listens on it"):
         await second.start()
-    again = ExtenderServer(bench.process, host="127.0.0.1", port=second.port)
-    await again.start()
-    await again.stop()
+    assert second.port, "it listened on its first port"
+    assert listening_ports() == before
 
 
 async def test_tasks_are_shown_with_what_they_wait_for(bench: Bench) -> None:
@@ -244,12 +262,23 @@ async def test_tasks_are_shown_with_what_they_wait_for(bench: Bench) -> None:
     assert shown[2].endswith(" Event.wait")
 
 
-async def test_the_event_loop_is_profiled(bench: Bench) -> None:
-    first, second = await asyncio.gather(
-        bench.client.get("/debug/profile?seconds=0.05"), bench.client.get("/debug/profile?seconds=0.05")
-    )
-    assert sorted([first[0], second[0]]) == [200, 409]
-    assert "function calls" in first[1] + second[1]
+async def test_the_event_loop_is_profiled(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(_seconds: float) -> None:
+        begun.set()
+        await go.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(profiling, "asyncio", Mock(sleep=wait))
+        first = asyncio.create_task(bench.client.get("/debug/profile?seconds=0.05"))
+        await begun.wait()
+        assert (await bench.client.get("/debug/profile?seconds=0.05"))[0] == 409
+        go.set()
+        assert (await first)[0] == 200
+    status, text = await bench.client.get("/debug/profile?seconds=0.05")
+    assert status == 200
+    assert "function calls" in text
     assert (await bench.client.get("/debug/profile?seconds=1e9"))[0] == 400
     assert (await bench.client.get("/debug/profile?seconds=x"))[0] == 400
 

@@ -5,7 +5,7 @@ import base64
 import gzip
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -195,16 +195,17 @@ async def test_a_plain_request_through_a_proxy_has_the_absolute_url(
 
 
 async def test_a_proxy_that_rejects_the_connection_is_reported(
-    stack: AsyncExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: AsyncExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pauses: Iterator[float]
 ) -> None:
     server = Raw(*[b"HTTP/1.1 403 Forbidden\r\n\r\n"] * 99)
     url = await stack.enter_async_context(serving(server.handle))
     monkeypatch.setenv("https_proxy", url.replace("//", "//user:p%40ss@"))
     monkeypatch.delenv("no_proxy", raising=False)
     path = kubeconfig(tmp_path, "https://kubernetes.example.com")
-    client = await stack.enter_async_context(await Client.connect(path, timeout=2))
+    client = await stack.enter_async_context(await Client.connect(path, timeout=20))
     with pytest.raises(Unavailable, match=r"proxy .*kubernetes.example.com:443: 403 Forbidden"):
         await client.get(PODS, "p", "n", into=bytes)
+    assert not list(pauses)
     assert server.asked[0].startswith("CONNECT kubernetes.example.com:443 HTTP/1.1\r\n")
     assert "Proxy-Authorization: Basic dXNlcjpwQHNz\r\n" in server.asked[0]
 

@@ -56,6 +56,15 @@ async def client_at(stack: AsyncExitStack, server: Later, folder: Path) -> Clien
     return await stack.enter_async_context(await Client.connect(kubeconfig(folder, url), timeout=10))
 
 
+async def until_unusable(client: Client) -> None:
+    """Wait until the client has seen the end of its idle connection, or the unexpected bytes on it."""
+    connector = client._transport._session.connector
+    assert connector is not None
+    ((idle, _),) = next(iter(connector._conns.values()))
+    while idle.is_connected() and not idle.should_close:
+        await asyncio.sleep(0.001)
+
+
 @pytest.mark.parametrize("then", [None, b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"])
 async def test_an_idle_connection_with_unexpected_bytes_is_not_reused(
     then: bytes | None, stack: AsyncExitStack, tmp_path: Path
@@ -64,7 +73,7 @@ async def test_an_idle_connection_with_unexpected_bytes_is_not_reused(
     client = await client_at(stack, server, tmp_path)
     assert await client.get(PODS, "p", "n", into=bytes) == POD
     await server.done.wait()
-    await asyncio.sleep(0.05)
+    await until_unusable(client)
     server.done.clear()
     assert await client.patch(PODS, "p", "n", {}, PatchKind.MERGE, into=bytes) == POD
     assert server.connections == 2

@@ -60,6 +60,8 @@ async def test_the_kubelet_gets_in_progress_until_the_device_is_attached(tmp_pat
         driver.attached.set()
         await until(lambda: is_prepared(plugin))
         third = (await prepare(plugin, claim))[uid]
+        while "still in progress" in third.error:  # on a busy machine; the kubelet tries again
+            third = (await prepare(plugin, claim))[uid]
     assert "bindingConditions" in driver.dropped
     assert {field.gate for field in known.status.dropped} == {"DRADeviceBindingConditions"}
     assert published.spec.devices == list(WITHOUT.devices)

@@ -46,11 +46,17 @@ async def until_asked(driver: Counting, times: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_burst_of_rediscover_causes_one_discover(tmp_path: Path) -> None:
-    driver = Counting()
+async def test_a_burst_of_rediscover_causes_one_discover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, loop = Counting(), asyncio.get_running_loop()
     async with Node(tmp_path).running(driver, rediscover_delay=0.05):
         await until_asked(driver, 1)
-        await asyncio.gather(*(asyncio.to_thread(driver.rediscover) for _ in range(20)))
+        with monkeypatch.context() as clock:  # it stands still, so the burst is shorter than the delay
+            now = loop.time()
+            clock.setattr(loop, "time", lambda: now)
+            await asyncio.gather(*(asyncio.to_thread(driver.rediscover) for _ in range(20)))
+            assert driver.asked == 1
         await until_asked(driver, 2)
         driver.rediscover()
         await until_asked(driver, 3)

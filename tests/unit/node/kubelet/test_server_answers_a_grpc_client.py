@@ -157,12 +157,13 @@ async def test_a_call_whose_time_is_over_ends_and_its_handler_is_cancelled_once(
     """The client cancels its stream at the same moment."""
     async with served.dial() as client:
         assert await client.unary("Say", text("first")) == text("first")  # the client is connected
-        error = await refusal(client.unary("Cling", text(""), timeout=2))
-        assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        while not served.waiting:  # on a busy machine, the time may be over before the handler begins
+            error = await refusal(client.unary("Cling", text(""), timeout=2))
+            assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
         await eventually(lambda: served.cancelled > 0)
         assert await client.unary("Say", text("next")) == text("next")
-        await eventually(lambda: len(served.calls) == 1)
-        assert (served.cancelled, served.waiting) == (1, 1)
+        await eventually(lambda: len(served.calls) == served.waiting <= served.cancelled)
+        assert served.cancelled == served.waiting
         served.gate.set()
         await eventually(lambda: not served.calls)
 

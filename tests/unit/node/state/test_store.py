@@ -303,9 +303,14 @@ async def test_a_file_that_stays_locked_fails_all_waiting_requests_at_once(
         transaction(*given)
 
     monkeypatch.setattr(StateStore, "_transaction", counted)
-    gate = threading.Event()
-    reading = asyncio.create_task(state.read(lambda _: gate.wait()))
-    await asyncio.sleep(0)
+    reads, gate = threading.Event(), threading.Event()
+
+    def occupy(_: Rows) -> None:
+        reads.set()
+        gate.wait()
+
+    reading = asyncio.create_task(state.read(occupy))
+    await asyncio.to_thread(reads.wait)
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         writing = [asyncio.create_task(state.write(lambda rows: rows.all())) for _ in range(8)]

@@ -15,6 +15,7 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from tests.conformance.apiserver.suite import DRA, Api, claim, config_map
+from tests.ports import reserve_port
 from tests.unit.cluster.apiserver.conftest import Connect, StartServer
 from tests.unit.cluster.apiserver.storage.test_definitions import ANYTHING
 
@@ -37,7 +38,7 @@ asyncio.run(main())
 async def test_objects_revisions_tokens_and_address_survive_a_restart(
     start_server: StartServer, connect: Connect
 ) -> None:
-    server = await start_server()
+    server = await start_server(port=reserve_port())
     api = connect(server)
     made = await api.make(f"{DRA}/namespaces/default/resourceclaims", claim("a", b'{"z": 1.0,  "a":"<"}'))
     await api.make(MAPS, config_map("gone"))

@@ -1,7 +1,6 @@
 """A bookmark confirms all changes up to its revision: a client that reconnects asks only for later ones."""
 
 import asyncio
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,22 +17,30 @@ async def collect_lines(
     queue: asyncio.Queue[Any] = asyncio.Queue()
     store = SimpleNamespace(revision=1)
     writer = SimpleNamespace(encode_bookmark=lambda revision, **_: ("bookmark", revision))
-    monkeypatch.setattr(watching, "encode_change", lambda change, *_: [("change", change.revision)])
     watch = SimpleNamespace(bookmarks=True, revision=1, seconds=seconds, selection=None)
-    due = loop.time() + min(seconds, bookmark_seconds)
+    now = loop.time()
+    due = now + min(seconds, bookmark_seconds)
 
     def change() -> None:
         store.revision = 3  # 2 is this change, 3 is a change of another kind
         queue.put_nowait(SimpleNamespace(revision=2))
 
-    loop.call_at(due - 0.01, time.sleep, 0.05)  # both timers end in the same iteration of the loop,
-    loop.call_at(due + 0.01, change)  # and the timer of the wait comes first
+    def forward() -> None:
+        nonlocal now
+        now = due + 0.02
+
     found: list[Any] = []
     follow: Any = watching._follow
-    async for lines in follow(SimpleNamespace(store=store), queue, watch, writer, bookmark_seconds):
-        found += lines
-        if len(found) == 2:
-            break
+    with monkeypatch.context() as patch:
+        patch.setattr(watching, "encode_change", lambda change, *_: [("change", change.revision)])
+        # The clock stands until the watch waits. Then both timers end in the same iteration of the loop,
+        patch.setattr(loop, "time", lambda: now)
+        loop.call_soon(forward)
+        loop.call_at(due + 0.01, change)  # and the timer of the wait comes first
+        async for lines in follow(SimpleNamespace(store=store), queue, watch, writer, bookmark_seconds):
+            found += lines
+            if len(found) == 2:
+                break
     return found
 
 

@@ -3,8 +3,6 @@
 KEP-5004: "If the update or delete fails, the failure is logged, and continued."
 """
 
-import asyncio
-
 import pytest
 
 from dradriver.cluster.apiserver import Fault
@@ -28,8 +26,7 @@ def both_devices(kind: str, name: str) -> Pod:
 async def reported(lab: Lab, name: str) -> PodCondition:
     """Wait for the PodScheduled condition of a pod and return it."""
     ref = f"default/{name}"
-    async with asyncio.timeout(10):
-        await lab.until(lambda pods, _: ref in pods and bool(pods[ref].status.conditions))
+    await lab.until(lambda pods, _: ref in pods and bool(pods[ref].status.conditions))
     return lab.seen.pods.items[ref].status.conditions[0]
 
 
