@@ -19,6 +19,7 @@ from dradriver.model.core.workload import Affinity, Pod
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
+from tests.caches import until_current
 from tests.unit.classic.shelf import PLUGIN, Shelf, ShelfDriver, ShelfLab, class_of, laboratory
 from tests.unit.classic.shelf import claim_of as claim_of_slots
 
@@ -120,8 +121,10 @@ class ClassicPlane:
         await self.lab.client.delete(PODS, name, "default", grace_seconds=0)
 
     async def bound(self, name: str = "pod-1") -> str:
-        """Wait until the scheduler has bound the pod, and return the node."""
-        return await self.lab.until(lambda: self._node(name))
+        """Wait until the scheduler has bound the pod, and no claim is seen late; return the node."""
+        node = await self.lab.until(lambda: self._node(name))
+        await until_current(self.lab.client, self.lab.claims)
+        return node
 
     def _node(self, name: str) -> str:
         pod = self.lab.pods.items.get(f"default/{name}")

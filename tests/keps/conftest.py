@@ -20,6 +20,7 @@ from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, PatchKind
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
+from tests.caches import until_current
 
 RESOURCES = {each.kind: each for each in (CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES)}
 
@@ -73,7 +74,11 @@ class ControlPlane:
         await self._until(done)
 
     async def apply(self, text: str) -> list[dict[str, Any]]:
-        """Apply YAML documents server-side; return the objects as they were stored."""
+        """Apply YAML documents server-side; return the objects as they were stored.
+
+        The scheduler knows each object before the next one is applied. Otherwise it could decide about a pod
+        without an object that it does not know yet.
+        """
         stored = []
         for body in yaml.safe_load_all(text):
             resource = RESOURCES[body["kind"]]
@@ -90,7 +95,13 @@ class ControlPlane:
                     force=True,
                 )
             )
+            await self.until_known()
         return stored
+
+    async def until_known(self) -> None:
+        """Wait until the scheduler knows all objects except pods as they are now."""
+        caches = self.controllers.caches
+        await until_current(self.client, caches.nodes, caches.classes, caches.slices, caches.claims)
 
     async def pod(self, name: str, *requests: Mapping[str, Any], constraint: str = "") -> None:
         """Create a pod with one claim of the same name, with these requests."""

@@ -43,6 +43,7 @@ class ExtendedCluster:
         amounts = {self.resource: str(amount)}
         status = {"status": {"capacity": amounts, "allocatable": amounts}}
         await self.plane.client.patch(NODES, name, "", status, PatchKind.MERGE, into=dict, subresource="status")
+        await self.plane.until_known()
 
     async def dra_node(self, name: str, devices: int) -> None:
         """Create a node with devices of a DRA driver."""
@@ -57,8 +58,9 @@ class ExtendedCluster:
         await self.plane.apply(yaml.safe_dump({**body, "spec": spec}))
 
     async def remove_driver(self, name: str) -> None:
-        """Remove the DRA driver of a node with its slice."""
+        """Remove the DRA driver of a node with its slice; wait until the scheduler knows."""
         await self.plane.client.delete(SLICES, name)
+        await self.plane.until_known()
 
     async def pod(self, name: str, count: int = 1, resource: str = "") -> None:
         """Create a pod with the extended resource."""

@@ -91,6 +91,7 @@ async def claim(plane: ControlPlane, name: str, more: dict[str, Any]) -> None:
         "spec": {"devices": {"requests": [request("gpu")], **more}},
     }
     await plane.client.create(CLAIMS, body, "default", into=dict)
+    await plane.until_known()
 
 
 async def test_story_1_asynchronous_device_initialization(plane: ControlPlane, tmp_path: Path) -> None:

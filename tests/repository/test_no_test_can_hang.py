@@ -41,10 +41,11 @@ def pytest_runtest_teardown(item):
     return (yield)
 """
 ENDED = """
-import asyncio, threading, time
+import asyncio, threading
 import pytest
 
 TASKS = []
+LAST_TEST = threading.Event()
 
 async def forever():
     await asyncio.Event().wait()
@@ -75,7 +76,7 @@ async def other_teardown():
 
 @pytest.fixture
 async def executor_thread():
-    asyncio.get_running_loop().run_in_executor(None, time.sleep, 2)
+    asyncio.get_running_loop().run_in_executor(None, LAST_TEST.wait)
 
 @pytest.mark.hangs_in("call")
 def test_blocks():
@@ -125,7 +126,7 @@ async def test_two_teardowns_after_a_timeout(teardown, other_teardown):
     await forever()
 
 async def test_after_them_all():
-    await asyncio.sleep(0)
+    LAST_TEST.set()
 """
 KILLED = """
 import signal, threading

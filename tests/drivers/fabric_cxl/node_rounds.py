@@ -104,7 +104,7 @@ def make_node(folder: Path, boot: str = "boot", hook: MemoryHook = lambda *_: No
     """A node whose hardware all processes share."""
     return CxlNode(
         folder,
-        "{systemRam: true, waitSeconds: 5}",
+        "{systemRam: true, waitSeconds: 300}",
         boot,
         hook,
         MemoryFileStore(folder / "memory.json"),

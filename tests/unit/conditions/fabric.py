@@ -20,6 +20,7 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.runner.binding import BindingProcess
 from dradriver.testing import builders
+from tests.caches import until_current
 from tests.unit.control.world import template
 
 DRIVER = builders.DRIVER
@@ -191,11 +192,11 @@ class Lab:
                 each()
 
     async def bound(self, name: str = "pod-1") -> str:
-        """Wait until the pod has a node and return its device."""
+        """Wait until the pod has a node, and no claim is seen late; return the device of the pod."""
         await self.until(
             lambda pods, _: f"default/{name}" in pods and bool(pods[f"default/{name}"].spec.node_name)
         )
-        await self.until(lambda _, claims: bool(claims[f"default/{name}"].results))
+        await until_current(self.client, self.seen.claims)
         return self.claim(name).results[0].device
 
     async def waits(self, name: str = "pod-1") -> None:

@@ -1,49 +1,22 @@
 """An API server, and caches of its objects."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.runtime.caches import Caches
-from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Cache, Client, Resource
+from dradriver.kube import CLASSES, NODES, PODS, SLICES, TEMPLATES, Client
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
+from tests.caches import until_current
 from tests.unit.control.world import template
 
 T = TypeVar("T", Pod, ResourceClaim)
-
-
-async def until_current(client: Client, *readers: Caches) -> None:
-    """Wait until the caches have the pods and claims of the API server.
-
-    Each cache has a watch of its own, so what one of them has received may reach another one later.
-    """
-    for resource, caches in (
-        (PODS, [each.pods for each in readers]),
-        (CLAIMS, [each.claims for each in readers]),
-    ):
-        while not await _are_current(client, resource, caches):
-            await asyncio.sleep(0.001)
-
-
-async def _are_current(client: Client, resource: Resource, caches: Sequence[Cache[Any]]) -> bool:
-    listing = await client.list(resource, into=dict)
-    stored: dict[str, int] = {}
-    for each in listing.items:
-        meta = each["metadata"]
-        stored[f"{meta['namespace']}/{meta['name']}"] = int(meta["resourceVersion"])
-    for cache in caches:
-        cached = {ref: int(item.metadata.resource_version) for ref, item in cache.items.items()}
-        lacks = any(version > cached.get(ref, 0) for ref, version in stored.items())
-        newest = int(listing.resource_version)
-        if lacks or any(ref not in stored and version <= newest for ref, version in cached.items()):
-            return False
-    return True
 
 
 class Lab:
@@ -82,7 +55,7 @@ class Lab:
 
     async def until_current(self) -> None:
         """Wait until the pods and claims are seen as they are now."""
-        await until_current(self.client, self.seen)
+        await until_current(self.client, self.seen.pods, self.seen.claims)
 
     def held(self) -> list[str]:
         """Return the devices of all allocated claims."""

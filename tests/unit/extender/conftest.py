@@ -24,7 +24,8 @@ from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.testing import builders
-from tests.unit.control.conftest import Lab, lab, until_current
+from tests.caches import until_current
+from tests.unit.control.conftest import Lab, lab
 
 __all__ = ["lab"]
 
@@ -114,7 +115,8 @@ class Caller:
 
     async def until_current(self) -> None:
         """Wait until the extender and the lab see the pods and claims as they are now."""
-        await until_current(self.lab.client, self.lab.seen, self.cycle._caches)
+        for caches in (self.lab.seen, self.cycle._caches):
+            await until_current(self.lab.client, caches.pods, caches.claims)
 
     async def filter(self, pod: Pod, nodes: Sequence[str] = NODES) -> FilterResult:
         return await self.verbs.filter(pod, nodes)

@@ -16,6 +16,7 @@ from dradriver.wire import dra_v1
 from dradriver.wire.stubs import dra_v1_grpc
 from dradriver_fabric_cxl.fabric import FabricPace
 from dradriver_fabric_cxl.names import DRIVER
+from tests.caches import until_current
 from tests.drivers.fabric_cxl.both_halves.processes_of_halves import ProcessesOfHalves
 from tests.unit.conditions.fabric import Lab
 from tests.unit.node.plugin_world import dial, prepare, request
@@ -109,11 +110,6 @@ class Halves(ProcessesOfHalves):
         claim = self.lab.seen.claims.items.get(f"default/{name or self.name}")
         return claim is not None and claim.allocation is not None
 
-    def allocated_at(self) -> object:
-        """Return the time of the allocation; None: not allocated."""
-        allocation = self.claim().allocation
-        return None if allocation is None else allocation.allocation_timestamp
-
     def nominated(self) -> str:
         """Return the node that the claim is allocated for."""
         allocation = self.claim().allocation
@@ -141,8 +137,9 @@ class Halves(ProcessesOfHalves):
         return (pod.spec.node_name or "") if pod else ""
 
     async def bound(self, name: str = "") -> str:
-        """Wait until the pod has a node; return the node."""
+        """Wait until the pod has a node, and no claim is seen late; return the node."""
         await self.until(lambda: bool(self.node_of(name)))
+        await until_current(self.client, self.lab.seen.claims)
         return self.node_of(name)
 
     def edits(self, node: str) -> list[Json]:

@@ -76,12 +76,17 @@ async def test_a_chunk_is_connected_to_one_host_only(client: Client) -> None:
 
 
 async def test_two_requests_at_once_connect_a_chunk_to_one_host_only(emulator: EmulatorProcess) -> None:
-    emulator.options = ["--latency", "2"]
+    # Work is done one after another: both are accepted while the hardware of an earlier request is not ready.
+    ready = emulator.folder / "ready"
+    emulator.hook = f"until [ -e '{ready}' ]; do sleep 0.01; done"
     async with emulator.running() as client:
-        path = await client.make_chunk()
+        path, another = await client.make_chunk(), await client.make_chunk()
+        earlier = await client.send("POST", CONNECTIONS, connection(another, "host-3"))
         begun = await asyncio.gather(
             *(client.send("POST", CONNECTIONS, connection(path, host)) for host in ("host-1", "host-2"))
         )
+        ready.touch()
+        assert (await client.finish(earlier)).status == 201
         made, refused = sorted([await client.finish(each) for each in begun], key=lambda each: each.status)
         assert made.status == 201
         assert (refused.status, refused.message) == (409, "ResourceInUse")

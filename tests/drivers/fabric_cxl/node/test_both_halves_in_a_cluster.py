@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, PatchKind
 from dradriver.model.core.conditions import is_true
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.runner.binding_node import BindingPlugin
 from dradriver.testing import builders
 from dradriver_fabric_cxl import FabricCxlDriver, FabricPoolsDriver
@@ -78,9 +79,15 @@ async def pod(lab: Lab, *kinds: str) -> None:
     await lab.client.create(PODS, builders.pod("pod-1", name="pod-1"), "default", into=dict)
 
 
-def conditions(lab: Lab) -> set[str]:
-    claim = lab.seen.claims.items.get("default/pod-1")
-    entries = claim.status.devices if claim else ()
+async def bound(lab: Lab) -> ResourceClaim:
+    """Wait until the pod has a node, and return its claim as the API server has it."""
+    ref = "default/pod-1"
+    await lab.until(lambda pods, claims: ref in claims and ref in pods and bool(pods[ref].spec.node_name))
+    return await lab.client.get(CLAIMS, "pod-1", "default", into=ResourceClaim)
+
+
+def conditions(claim: ResourceClaim) -> set[str]:
+    entries = claim.status.devices
     return {each.type for entry in entries for each in entry.conditions if is_true(entry.conditions, each.type)}
 
 
@@ -88,13 +95,12 @@ async def test_a_pod_is_bound_when_its_devices_are_usable_and_leaves_nothing(tmp
     async with both(tmp_path) as halves:
         lab, memory = halves.lab, halves.memory
         await pod(lab, "memory", "accelerator")
-        await lab.bound()
-        assert {ATTACHED, READY} <= conditions(lab)
+        claim = await bound(lab)
+        assert {ATTACHED, READY} <= conditions(claim)
         (device,) = memory.devices()
         assert device.usable
         assert device.usable.mode is MemoryMode.DEVDAX
         assert memory.is_clear(device.serial)
-        claim = lab.claim()
         assert not (await prepare(halves.plugin, claim))[claim.metadata.uid].error
         (spec,) = (json.loads(path.read_text()) for path in (tmp_path / "cdi").glob("*.json"))
         nodes = {
@@ -116,8 +122,9 @@ async def test_memory_that_the_node_cannot_use_is_tainted_and_detached(tmp_path:
         halves.memory.fail(MemoryCall.COMMIT)
         await pod(halves.lab, "memory")
         await halves.lab.until(lambda *_: bool(halves.lab.tainted()))
-        assert await halves.lab.bound() not in halves.lab.tainted()
-        assert NOT_READY not in conditions(halves.lab)
-        chosen = {halves.lab.claim().results[0].device}
+        claim = await bound(halves.lab)
+        chosen = {each.device for each in claim.results}
+        assert not chosen & halves.lab.tainted()
+        assert NOT_READY not in conditions(claim)
         while {each.identity.device for each in await halves.fabric.attachments()} != chosen:
             await asyncio.sleep(0.01)
