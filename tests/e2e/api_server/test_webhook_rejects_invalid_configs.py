@@ -47,6 +47,7 @@ def configuration(label: str, port: int, authority: str) -> Json:
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",
                 "failurePolicy": "Fail",
+                "timeoutSeconds": 30,
                 "clientConfig": {
                     "url": f"https://127.0.0.1:{port}/validate-resource-claim-parameters",
                     "caBundle": base64.b64encode(authority.encode()).decode(),

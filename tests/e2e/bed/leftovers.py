@@ -14,7 +14,7 @@ from tests.e2e.bed import cgroups, changes
 
 MARK: Final = "DRADRIVER_E2E"
 """The environment variable by which a process that the tests started is known."""
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 30.0
 _COUNT_BY_THEMSELVES: Final = re.compile(
     r"fs/(aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota/.*)|kernel/(ns_last_pid|pty/nr|random/.*)"
     r"|net/netfilter/nf_conntrack_count|kernel/(tainted|perf_event_max_sample_rate)|.*/(nr_free|.*_count)"

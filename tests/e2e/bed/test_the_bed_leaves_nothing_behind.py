@@ -1,5 +1,6 @@
 """A bed reverts all its changes, and the next bed those of a bed whose process was killed."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -48,7 +49,8 @@ def traces(name: str, address: str) -> list[str]:
     prefix = ".".join(address.split(".")[1:3])
     addresses = subprocess.run(("ip", "-4", "address"), check=True, capture_output=True, text=True).stdout
     links = [line for line in addresses.splitlines() if f"{prefix}." in line or address in line]
-    groups = [str(each) for each in cgroups.ROOT.glob(f"**/{name}")]
+    # `glob` fails if another program removes a group meanwhile.
+    groups = [folder for folder, _, _ in os.walk(cgroups.ROOT) if Path(folder).name == name]
     running = [each for each in commands() if name in each]
     return [*links, *groups, *running, *(str(each) for each in changes.PLACE.glob(name))]
 

@@ -1,8 +1,11 @@
-"""Tokens as the kubelet mounts them into a driver's pod: bound to the pod and its node."""
+"""Tokens of service accounts, also as the kubelet mounts them: bound to a driver's pod and its node."""
+
+import asyncio
 
 from tests.conformance.apiserver.suite import Api, Json
 
 DRA_API = "/apis/resource.k8s.io/v1"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 async def ensure_node(api: Api, node: str) -> str:
@@ -27,6 +30,20 @@ async def pod_token(api: Api, namespace: str, account: str, node: str) -> str:
 async def plain_token(api: Api, namespace: str, account: str) -> str:
     """Return an unbound token of a service account."""
     return await _token(api, namespace, account, {})
+
+
+async def until_authorized(api: Api, token: str, attributes: Json) -> None:
+    """Wait until the authorizer of a real API server has received a right of an account.
+
+    Args:
+        api: the API server.
+        token: token of the account.
+        attributes: the right (`resourceAttributes`).
+    """
+    body: Json = {"spec": {"resourceAttributes": attributes}}
+    async with asyncio.timeout(60):
+        while not (await api.call("POST", REVIEWS, body, token=token)).json["status"]["allowed"]:
+            await asyncio.sleep(0.05)
 
 
 async def _token(api: Api, namespace: str, account: str, spec: Json) -> str:

@@ -1,5 +1,6 @@
 """The chart on a real node runs the loop driver, from the installation to the removal of all objects."""
 
+import asyncio
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from dradriver.kube import PODS, Cache, ChangeKind, Client
+from dradriver.model.core.workload import Pod
 from tests.e2e.bed.bed import BedError
 from tests.e2e.bed.cluster import Cluster
 from tests.e2e.bed.nodes import driver_image
@@ -27,30 +30,66 @@ def site(real_cluster: Cluster) -> Iterator[Site]:
 
 @dataclass
 class Observed:
-    """Slices and pods of a driver that were seen while something else happened."""
+    """Slices and pods of a driver that were seen while something else happened.
+
+    Attributes:
+        site: the cluster.
+        without_slices: how often no slice was found.
+        most_pods: the largest number of pods that existed at one time.
+        begin: set when the observation has begun.
+        end: ends the observation.
+    """
 
     site: Site
     without_slices: int = 0
-    instances: list[int] = field(default_factory=list)
+    most_pods: int = 0
+    begin: threading.Event = field(default_factory=threading.Event)
     end: threading.Event = field(default_factory=threading.Event)
+    _pods: set[str] = field(default_factory=set)
 
-    def look(self) -> None:
+    def read_slices(self) -> None:
+        """Read the slices repeatedly."""
         while not self.end.is_set():
             self.without_slices += not self.site.slices()
-            self.instances.append(len(self.site.driver_pods()))
+
+    def watch_pods(self) -> None:
+        """Watch the pods: a watch reports each of them, however long this process has to wait."""
+        asyncio.run(self._watch_pods())
+
+    async def _watch_pods(self) -> None:
+        async with await Client.connect(str(self.site.cluster.kubeconfig())) as client:
+            pods = Cache(client, PODS, Pod, NAMESPACE, labels="app.kubernetes.io/component=loop")
+            pods.subscribe(self._note)
+            async with pods:
+                await pods.wait_synced()
+                self.begin.set()
+                while not self.end.is_set():
+                    await asyncio.sleep(0.1)
+
+    def _note(self, _: ChangeKind, old: Pod | None, new: Pod | None) -> None:
+        if old is not None:
+            self._pods.discard(old.metadata.uid)
+        if new is not None:
+            self._pods.add(new.metadata.uid)
+        self.most_pods = max(self.most_pods, len(self._pods))
 
 
 @contextmanager
 def observe(site: Site) -> Iterator[Observed]:
-    """Read the slices and pods of the driver repeatedly."""
+    """Observe the slices and pods of the driver."""
     seen = Observed(site)
-    thread = threading.Thread(target=seen.look, name="watch the driver")
-    thread.start()
+    threads = [
+        threading.Thread(target=each, name=each.__name__) for each in (seen.read_slices, seen.watch_pods)
+    ]
+    for thread in threads:
+        thread.start()
     try:
+        until("the watch of the pods", seen.begin.is_set)
         yield seen
     finally:
         seen.end.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
 def test_the_driver_publishes_without_privileges_on_the_node(site: Site) -> None:
@@ -120,8 +159,9 @@ def test_an_upgrade_leaves_no_gap(site: Site) -> None:
         site.wait_for_rollout()
         assert all("block" in site.output(name) for name in names)
         until("the old pod is gone", lambda: len(site.driver_pods()) == 1)
+        until("two pods at one time", lambda: seen.most_pods > 1)
     assert before.isdisjoint({pod["metadata"]["uid"] for pod in site.driver_pods()})
-    assert max(seen.instances) == 2
+    assert seen.most_pods == 2
     assert seen.without_slices == 0
     devices = [site.output(name) for name in names]
     assert len(set(devices)) == len(devices)

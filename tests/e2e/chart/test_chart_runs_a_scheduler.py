@@ -105,22 +105,34 @@ def metric(pod: dict[str, Any], name: str) -> float:
     return float(found[1])
 
 
+def leads(pod: dict[str, Any]) -> bool:
+    """Return whether the extender of a pod leads; it takes its Lease before it leads."""
+    try:
+        return metric(pod, "dradriver_extender_leading") == 1
+    except OSError:  # the container is being restarted
+        return False
+
+
 def test_a_pod_with_a_claim_runs_through_kube_scheduler_and_the_extender(site: SchedulerSite) -> None:
     site.wait_for_rollout()
     site.chart.wait_for_rollout()
     leader = site.leader()
     pods = site.pods()
     assert len(pods) == 2
+    until("the extender leads", lambda: leads(leader))
     assert sum(metric(pod, "dradriver_extender_leading") for pod in pods) == 1
-    assert metric(leader, "dradriver_extender_leading") == 1
     site.chart.make_pod("scheduled", "dradriver")
     assert "block" in site.chart.output("scheduled")
-    (events,) = [
-        json.loads(site.chart.cluster.kubectl("get", "events", "-o", "json", "--field-selector", selector))[
-            "items"
-        ]
-        for selector in ["reason=Scheduled,involvedObject.name=scheduled"]
-    ]
+    events: list[dict[str, Any]] = []
+
+    def is_reported() -> bool:
+        # kube-scheduler writes the event after the extender has bound the pod.
+        events[:] = site.chart.get(
+            "events", "--field-selector", "reason=Scheduled,involvedObject.name=scheduled"
+        )
+        return bool(events)
+
+    until("the event of kube-scheduler", is_reported)
     reporters = {event.get("reportingComponent") or event["source"]["component"] for event in events}
     assert reporters == {"dradriver"}
     assert metric(leader, 'dradriver_extender_requests_total{outcome="ok",verb="bind"}') == 1
@@ -204,6 +216,5 @@ def test_the_kubelet_restarts_both_containers_if_the_extender_hangs(site: Schedu
         lambda: all(count > restarts[each] for each, count in site.restarts(name).items()),
     )
     site.wait_for_rollout()
-    # The extender takes its Lease before it leads.
-    until("the extender leads", lambda: metric(site.leader(), "dradriver_extender_leading") == 1)
+    until("the extender leads", lambda: leads(site.leader()))
     site.chart.delete_pods("during-the-failover")

@@ -15,13 +15,12 @@ from dradriver.model.encoding.codec import canonical
 from tests.conformance.apiserver.suite import APPLY, DRA, JSON_PATCH, MERGE, Answer, Api, Json
 from tests.e2e.bed.bed import Bed
 from tests.e2e.chart.helm import Helm, on_bed, set_values
-from tests.e2e.chart.pod_tokens import plain_token
+from tests.e2e.chart.pod_tokens import plain_token, until_authorized
 
 NAMESPACE: Final = "classic"
 CONTROLLER, OTHER, PLUGIN = "fabric.example.com", "license.example.com", "card.example.com"
 CLASSIC: Final = f"/apis/{GROUP}/v1alpha1"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
-REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 WAIT_SECONDS: Final = 30
 _SETTINGS: Final = {"enabled": True, "kind": "controller", "kubeletPlugins": [PLUGIN]}
 VALUES: Final = {
@@ -149,19 +148,10 @@ async def site(real: Api, chart: Helm) -> Site:
     controller, other, scheduler = [await plain_token(real, NAMESPACE, account) for account in accounts]
     tenant = await plain_token(real, namespace, "tenant")
     for token in (controller, other, scheduler, tenant):
-        await until_authorized(real, namespace, token)
+        # All rights of these accounts include patching claims.
+        attributes = {"group": "resource.k8s.io", "resource": "resourceclaims", "verb": "patch"}
+        await until_authorized(real, token, {**attributes, "namespace": namespace})
     return Site(real, namespace, controller, other, scheduler, tenant)
-
-
-async def until_authorized(api: Api, namespace: str, token: str) -> None:
-    """Wait until the authorizer has received the rights of an account, which all include patching claims."""
-    attributes = {
-        "group": "resource.k8s.io", "resource": "resourceclaims", "verb": "patch", "namespace": namespace,
-    }  # fmt: skip
-    body: Json = {"spec": {"resourceAttributes": attributes}}
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not (await api.call("POST", REVIEWS, body, token=token)).json["status"]["allowed"]:
-            await asyncio.sleep(0.05)
 
 
 def context(name: str, *nodes: str, owner: str = "") -> Json:

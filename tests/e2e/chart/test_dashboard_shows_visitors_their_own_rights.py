@@ -19,7 +19,7 @@ from dradriver.testing import builders
 from tests.conformance.apiserver.suite import Api
 from tests.e2e.bed.bed import Bed
 from tests.e2e.chart.helm import Helm, on_bed, set_values
-from tests.e2e.chart.pod_tokens import plain_token
+from tests.e2e.chart.pod_tokens import plain_token, until_authorized
 from tests.e2e.chart.rights import RecordingTransport, recording, role_rights
 from tests.unit.classic.shelf import class_of
 
@@ -81,7 +81,12 @@ async def make_visitor(api: Api, name: str, *, sees_devices: bool) -> str:
         ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}
         binding = {"metadata": {"name": role}, "roleRef": ref, "subjects": subjects}
         await api.make(f"{RBAC}/{path}bindings", binding)
-    return await plain_token(api, TEAM, name)
+    token = await plain_token(api, TEAM, name)
+    for path, _, group, resource in grants:
+        namespace = TEAM if path.startswith("namespaces/") else ""
+        attributes = {"group": group, "resource": resource, "verb": "list", "namespace": namespace}
+        await until_authorized(api, token, attributes)
+    return token
 
 
 @asynccontextmanager

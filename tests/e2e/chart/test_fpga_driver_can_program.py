@@ -69,7 +69,7 @@ async def create_claim(api: Api, region: int, bitstream: Json, node: str = NODE)
 
 async def wait_for_conditions(api: Api, claim: Json, done: Callable[[dict[str, str]], bool]) -> None:
     """Wait until the claim has the wanted conditions."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             now = (await api.call("GET", f"{CLAIMS}/{claim['metadata']['name']}")).json
             devices = now.get("status", {}).get("devices", [])

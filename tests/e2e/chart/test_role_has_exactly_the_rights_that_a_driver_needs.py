@@ -87,15 +87,15 @@ async def prepare_claim(api: Api, stub: dra_v1_grpc.DRAPluginStub) -> None:
     body = {"status": {"allocation": allocation}}
     assert (await api.call("PATCH", f"{CLAIMS}/{name}/status", body, content_type=MERGE)).status == 200
     claim = dra_v1.Claim(namespace="default", name=name, uid=made["metadata"]["uid"])
-    answer = await stub.NodePrepareResources(dra_v1.NodePrepareResourcesRequest(claims=[claim]), timeout=20)
+    answer = await stub.NodePrepareResources(dra_v1.NodePrepareResourcesRequest(claims=[claim]), timeout=60)
     assert answer.claims[claim.uid].error == ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         status: Json = {}
         while not status.get("devices"):
             status = (await api.call("GET", f"{CLAIMS}/{name}")).json["status"]
     assert status["devices"][0]["data"] == {"from": "the driver"}
     unprepare = dra_v1.NodeUnprepareResourcesRequest(claims=[claim])
-    assert (await stub.NodeUnprepareResources(unprepare, timeout=20)).claims[claim.uid].error == ""
+    assert (await stub.NodeUnprepareResources(unprepare, timeout=60)).claims[claim.uid].error == ""
     await api.call("DELETE", f"{CLAIMS}/{name}")
 
 

@@ -1,7 +1,8 @@
 """Two pods of the chart's scheduler: where kube-scheduler leads, its extender leads.
 
-The configuration, the options and the account are those of the chart. A pod is a UTS namespace here: its
-processes have one host name. Both pods are in one network namespace, so they have different ports.
+The configuration, the options and the account are those of the chart, except for the times of the Leases. A pod
+is a UTS namespace here: its processes have one host name. Both pods are in one network namespace, so they have
+different ports.
 """
 
 import asyncio
@@ -35,6 +36,8 @@ VALUES: Final = {
     "scheduler.enabled": True,
     "scheduler.kubeScheduler.image.repository": "registry.example.com/k",
 }
+LEASE_SECONDS: Final = 24
+"""With the 9 s of the chart, a leader ends if a busy machine suspends it for 6 s."""
 _IN_POD: Final = ("unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"')
 
 
@@ -56,7 +59,7 @@ class SchedulerPod:
         replaced = {"--port": self.port, "--metrics-port": self.metrics_port}
         arguments = [word for word in extender["args"] if word.partition("=")[0] not in replaced]
         arguments += [f"{name}={value}" for name, value in replaced.items()]
-        arguments.append(f"--kubeconfig={self.kubeconfig}")
+        arguments += [f"--kubeconfig={self.kubeconfig}", f"--lease-seconds={LEASE_SECONDS}"]
         self._spawn("extender", sys.executable, "-m", "dradriver.cli", *arguments)
         self.bed.wait(f"{self.name}-extender", lambda: self.is_ready("/readyz/standby"))
 
@@ -65,6 +68,9 @@ class SchedulerPod:
         manifests, kubeconfig = self.manifests, self.kubeconfig
         config = yaml.safe_load(find_manifest(manifests, "ConfigMap", NAME)["data"]["config.yaml"])
         config["clientConnection"]["kubeconfig"] = str(kubeconfig)
+        config["leaderElection"] |= {
+            "leaseDuration": f"{LEASE_SECONDS}s", "renewDeadline": f"{LEASE_SECONDS * 2 // 3}s",
+        }  # fmt: skip
         for entry in config["extenders"]:
             entry["urlPrefix"] = f"http://127.0.0.1:{self.port}"
         (path := self.bed.folder / f"{self.name}.json").write_text(json.dumps(config))
@@ -95,8 +101,11 @@ class Site:
     pods: list[SchedulerPod]
 
     async def leader(self, not_in: SchedulerPod | None = None) -> SchedulerPod:
-        """Wait until one extender leads; return its pod."""
-        async with asyncio.timeout(60):
+        """Wait until one extender leads; return its pod.
+
+        The Leases of a leader that was killed expire first.
+        """
+        async with asyncio.timeout(120):
             while True:
                 ready = [
                     pod for pod in self.pods if pod is not not_in and await asyncio.to_thread(pod.is_ready)

@@ -174,7 +174,11 @@ class ClassicSite(Site):
     def prepared(self, driver: str, node: Node | None = None) -> dict[str, Sequence[str]]:
         """Return the digests of the handles of each claim that a plugin has prepared, by UID."""
         folder = self.hardware / (node or self.node).name / driver
-        return {each.name: each.read_text().split() for each in folder.glob("*")}
+        found: dict[str, Sequence[str]] = {}
+        for each in folder.glob("*"):
+            with contextlib.suppress(FileNotFoundError):  # unprepared meanwhile
+                found[each.name] = each.read_text().split()
+        return found
 
     async def until_released(self, driver: str) -> None:
         """Wait until a plugin has unprepared all claims."""

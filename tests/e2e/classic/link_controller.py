@@ -93,7 +93,8 @@ def _lose_links(node: str | None) -> None:
         return
     while not any((ROOT.parent / file.read_text() / "claims").iterdir()):
         time.sleep(0.05)
-    (ROOT / "free" / str(node)).write_text("0")
+    with _fabric():
+        (ROOT / "free" / str(node)).write_text("0")
     file.unlink()
 
 

@@ -1,8 +1,10 @@
 """The fabric of a controller in a process of its own (`link_controller.py`), as files of the test."""
 
+import fcntl
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -44,14 +46,23 @@ class LinkFabric:
     @property
     def allocated(self) -> dict[str, str]:
         """Return the node of each claim that has a link, by UID."""
-        return {each.name: each.read_text() for each in (self.folder / "claims").iterdir()}
+        with self._lock():
+            return {each.name: each.read_text() for each in (self.folder / "claims").iterdir()}
 
     def set_free(self, **nodes: int) -> None:
         """Set the number of links of nodes (`__` stands for a hyphen)."""
-        for node, count in nodes.items():
-            file = self.folder / "free" / node.replace("__", "-")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(str(count))
+        with self._lock():
+            for node, count in nodes.items():
+                file = self.folder / "free" / node.replace("__", "-")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(str(count))
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Lock the fabric, which the controller changes meanwhile."""
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     @property
     def environment(self) -> Mapping[str, str]:

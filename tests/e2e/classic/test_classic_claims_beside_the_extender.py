@@ -134,6 +134,16 @@ class ClassicPlane(ScheduledCluster):
         await self.bound("probe", seconds=SECONDS)
         await self.client.delete(PODS, "probe", "default", grace_seconds=0)
 
+    async def until_claims_are_received(self) -> None:
+        """Wait until the extender has received all claims as they are now.
+
+        It then binds a pod with a newer claim. A watch keeps the order of all writes of a kind of objects.
+        """
+        await self.client.create(SLICES, builders.slice_(builders.device()), into=dict)
+        await self.client.create(CLAIMS, builders.claim(name="newer"), "default", into=dict)
+        await self.create_pod("newer", "newer")
+        await self.bound("newer", seconds=SECONDS)
+
     async def until(self, check: Callable[[], Awaitable[T]]) -> T:
         """Wait for the first true result of a check, and return it."""
         async with asyncio.timeout(SECONDS):
@@ -288,6 +298,7 @@ async def test_a_pod_whose_claims_are_all_allocated_is_bound_without_a_negotiati
     (fabric.folder / "immediate").write_text("node-2")
     await plane.classic_claim("left", "Immediate")
     await plane.until_allocated("left")
+    await plane.until_claims_are_received()
     pod = await plane.create_pod("pod", "left", affinity=prefer("node-1"))
     (bound,) = await plane.bound("pod", seconds=SECONDS)
     assert bound.spec.node_name == "node-2"

@@ -20,6 +20,7 @@ from dradriver.kube import (
     PODS,
     SLICES,
     Client,
+    PatchKind,
 )
 from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import decode
@@ -74,7 +75,24 @@ async def client(bed: ApiServerBed, slices: list[ResourceSlice]) -> AsyncIterato
             *((CLASSES, each, "") for each in classes().values()),
             *((SLICES, each, "") for each in slices),
         )
+        await until_devices_are_received(client)
         yield client
+
+
+async def until_devices_are_received(client: Client) -> None:
+    """Wait until kube-scheduler binds a pod with a device, and free the device.
+
+    kube-scheduler receives classes and slices on other watches than claims and pods. It allocates no device of
+    a pool before it has received all slices of the pool.
+    """
+    await client.create(CLAIMS, profile_claim("probe"), "default", into=dict)
+    await client.create(PODS, builders.pod("probe", name="probe"), "default", into=dict)
+    async with asyncio.timeout(120):
+        while not (await client.get(PODS, "probe", "default", into=Pod)).spec.node_name:
+            await asyncio.sleep(0.05)
+    await client.delete(PODS, "probe", "default", grace_seconds=0)
+    body = {"status": {"allocation": None, "reservedFor": None}}  # as the claim controller does
+    await client.patch(CLAIMS, "probe", "default", body, PatchKind.MERGE, into=dict, subresource="status")
 
 
 def profile_claim(name: str, profile: str = "") -> ResourceClaim:

@@ -194,13 +194,13 @@ async def test_two_pods_share_a_slice_of_two_nodes_and_a_third_stays_pending(
         (entry,) = (await site.get("resourceclaim", CLAIM))["status"].get("devices") or [{}]
         return {each["type"] for each in entry.get("conditions", ())}
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while await conditions() != {f"{name}-ready" for name in NODES}:
             await asyncio.sleep(0.2)
 
     await site.kubectl("delete", "deployment", "tpu-consumer", "--timeout=120s")
     await site.until(lambda left: not left)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while site.prepared() or "allocation" in (await site.get("resourceclaim", CLAIM)).get("status", {}):
             await asyncio.sleep(0.2)
 

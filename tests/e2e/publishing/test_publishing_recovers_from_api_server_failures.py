@@ -52,7 +52,7 @@ async def published(node: RunningPlugin, *pools: Pool) -> None:
 
 async def test_without_a_server_prepare_fails_and_unprepare_works(bed: ApiServerBed, tmp_path: Path) -> None:
     """The kubelet also reads a claim before it calls prepare, so no cached answer is possible."""
-    async with run_plugin(bed, tmp_path, StaticDriver(PARTS, BOUND), patience=5) as node:
+    async with run_plugin(bed, tmp_path, StaticDriver(PARTS, BOUND), patience=12) as node:
         await published(node, PARTS, BOUND)
         first, second = [await node.allocate_claim("parts", f"part-{n}", f"claim-{n}") for n in range(2)]
         assert await node.prepare(first) == ""

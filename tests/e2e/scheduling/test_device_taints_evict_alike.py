@@ -55,8 +55,8 @@ class Scenario:
             (SLICES, builders.slice_(*devices, node_name=NODE), ""),
         )
 
-    async def pod(self, name: str, *tolerations: Json) -> None:
-        exactly = {"deviceClassName": builders.CLASS, "tolerations": list(tolerations)}
+    async def pod(self, name: str, *tolerations: Json, devices: int = 1) -> None:
+        exactly = {"deviceClassName": builders.CLASS, "count": devices, "tolerations": list(tolerations)}
         spec = {"devices": {"requests": [{"name": "device", "exactly": exactly}]}}
         await self._client.create(CLAIMS, {"metadata": {"name": name}, "spec": spec}, "default", into=dict)
         await self._client.create(PODS, builders.pod(name, name=name), "default", into=dict)
@@ -66,6 +66,15 @@ class Scenario:
         await self._until(PODS, name, lambda pod: bool(pod["spec"].get("nodeName")))
         claim = await self._client.get(CLAIMS, name, "default", into=dict[str, Any])
         return [each["device"] for each in claim["status"]["allocation"]["devices"]["results"]]
+
+    async def until_no_device_is_tainted(self) -> None:
+        """Wait until a pod without tolerations is bound with both devices.
+
+        The scheduler receives the deletion of the last rule on another watch than claims and pods.
+        """
+        await self.begin()
+        await self.pod("probe", devices=2)
+        await self.bound("probe")
 
     async def replace_rule(self, effect: str) -> None:
         """Create a rule in place of the last one."""
@@ -168,14 +177,23 @@ class Scenario:
 
 async def on_kubernetes(bed: ApiServerBed, story: str) -> Json:
     async with await Client.connect(str(bed.credentials.write_kubeconfig(bed.url, "admin"))) as client:
-        for resource in (PODS, CLAIMS):
-            for each in (await client.list(resource, "default", into=dict[str, Any])).items:
-                await client.delete(resource, each["metadata"]["name"], "default", grace_seconds=0)
+        scenario = Scenario(client)
+        await remove_pods_and_claims(client)
         await client.delete(TAINT_RULES, "rule")
+        async with asyncio.timeout(SECONDS):
+            await scenario.until_no_device_is_tainted()
+        await remove_pods_and_claims(client)
+        async with asyncio.timeout(SECONDS):
+            return dict(await getattr(scenario, story)())
+
+
+async def remove_pods_and_claims(client: Client) -> None:
+    for resource in (PODS, CLAIMS):
+        for each in (await client.list(resource, "default", into=dict[str, Any])).items:
+            await client.delete(resource, each["metadata"]["name"], "default", grace_seconds=0)
+    async with asyncio.timeout(SECONDS):
         while (await client.list(CLAIMS, "default", into=dict)).items:
             await asyncio.sleep(0.1)
-        async with asyncio.timeout(SECONDS):
-            return dict(await getattr(Scenario(client), story)())
 
 
 async def embedded(folder: Path, story: str) -> Json:
@@ -190,7 +208,7 @@ async def embedded(folder: Path, story: str) -> Json:
         await server.stop()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "story", ["play_toleration_with_a_time", "play_toleration_without_an_effect", "play_effects"]
 )

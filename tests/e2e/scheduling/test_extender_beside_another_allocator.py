@@ -40,7 +40,7 @@ class Beds:
             return bytes(answer.read()).decode()
 
     async def until_ready_as(self, text: str) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await asyncio.to_thread(self.readiness) != text:
                 await asyncio.sleep(0.1)
 
@@ -103,5 +103,5 @@ async def test_a_pool_of_both_is_not_served_while_the_other_has_claims(
     (contested,) = await cluster.until_events(CONTESTED_POOL, builders.CLASS)
     assert contested["kind"] == CLASSES.kind
     await cluster.client.delete(PODS, "theirs", "default", grace_seconds=0)
-    await cluster.bound("waiting", seconds=30)
+    await cluster.bound("waiting", seconds=60)
     await beds.until_ready_as("ok\n")
