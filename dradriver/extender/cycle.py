@@ -11,14 +11,14 @@ does not fit, because only `filter` can evict other pods for it.
 """
 
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
 from dradriver.aio.key_locks import KeyLocks
 from dradriver.control.claims.pod_claims import is_reserved_for
 from dradriver.control.extended import requested_amounts
-from dradriver.control.preemption.victims import Preemption
+from dradriver.control.preemption.victims import Preemption, Victims
 from dradriver.control.runtime.actions import Action, Bind, NextAction, Nudge, Step, WriteContext
 from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.runtime.executor import Executor
@@ -28,7 +28,7 @@ from dradriver.control.scheduler.binding.binding_cycle import BindingCycle
 from dradriver.control.scheduler.binding.failed_plan import FailedPlan
 from dradriver.control.scheduler.binding.plan_writes import PlanFailed
 from dradriver.control.scheduler.pipeline import list_releases
-from dradriver.control.scheduler.snapshot import Plan, Unschedulable, assumed_allocations
+from dradriver.control.scheduler.snapshot import NoNode, Plan, Unschedulable, assumed_allocations
 from dradriver.control.settings import SchedulerSettings
 from dradriver.errors import DraError
 from dradriver.extender.bind_calls import BindCalls, BindError
@@ -211,6 +211,29 @@ class ExtenderCycle(BindingCycle):
                 raise DraError(f"pod with uid {uid}: is unknown to the extender")
             found += pods
         return found
+
+    async def trim_victims(self, pod: Pod, victims: Mapping[str, Sequence[Pod]]) -> Mapping[str, Victims]:
+        """Return the nodes on which the eviction of kube-scheduler's victims gives a pod its devices, too.
+
+        Args:
+            pod: the pod that preempts. If it lacks claims, it is nudged when they are known: kube-scheduler has
+                excluded all nodes itself, and does not try the pod again because of claims.
+            victims: for each node, the pods that kube-scheduler will evict from it.
+
+        Returns:
+            For each node that is kept, all pods to evict.
+        """
+        try:
+            return await self.scheduling.trim_victims(pod, victims)
+        except NoNode as refusal:
+            if (key := pod.ref) not in self._unschedulable and key not in self._plans:
+                self._caches.pods.apply_written(pod)
+                self._unschedulable.add(key, pod.priority)
+                self._filter_calls.refuse(key, refusal.verdict.message)
+                self._filter_calls.record_lacked_claims(key, self._attempts.now())
+                self._exclude_nodes(key, (), start=True)
+                self._loop.queue.add(key)  # the claims may have arrived meanwhile
+            return {}
 
     def score_nodes(self, pod: Pod, nodes: Sequence[str]) -> dict[str, float]:
         """Return the scores of nodes, from 0 to 1. A node that the last `filter` did not find has the score 0.

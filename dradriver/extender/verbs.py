@@ -86,7 +86,7 @@ class ExtenderVerbs:
         found = {node: self._cycle.find_pods(each.uid for each in own.pods) for node, own in victims.items()}
         if evicts_on := self._cycle.evicts_on(pod):
             found = {node: pods for node, pods in found.items() if node == evicts_on}
-        trimmed = await self._cycle.scheduling.trim_victims(pod, found)
+        trimmed = await self._cycle.trim_victims(pod, found)
         return {node: _as_meta_victims(each) for node, each in trimmed.items()}
 
     def bind(self, args: BindArgs) -> Coroutine[Any, Any, None]:

@@ -34,12 +34,17 @@ def trim_victims(pod: Pod, snapshot: Snapshot, victims: Mapping[str, Sequence[Po
         PodDisruptionBudget. If the other scheduler's victims do not hold enough devices, further pods of the
         node are added. kube-scheduler rejects victims that it does not know on the node, such as pods that are
         only nominated. If the budget of work is spent, the remaining nodes are dropped.
+
+    Raises:
+        NoNode: the pod lacks claims, so nobody knows yet whether evictions give it its devices.
     """
     known = [node for node in victims if node in snapshot.cluster.nodes]
     cycle, kept = Cycle(pod, replace(snapshot, nodes=known)), dict[str, Victims]()
     try:
         begin_cycle(cycle)
-    except NoNode:
+    except NoNode as refusal:
+        if refusal.verdict.lacks_claims:
+            raise
         return kept
     meter = Meter(snapshot.cluster.budget)
     with hold_devices(cycle):

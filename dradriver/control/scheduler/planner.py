@@ -215,6 +215,9 @@ class PodPlanner:
 
         Returns:
             For each node that is kept, all pods to evict, as in `preemption.trimming.trim_victims`.
+
+        Raises:
+            NoNode: the pod lacks claims.
         """
         async with self._turn:
             changes = self._view.take_changes()

@@ -100,5 +100,8 @@ class SchedulingCycle:
 
         Returns:
             For each node that is kept, all pods to evict, as in `preemption.trimming.trim_victims`.
+
+        Raises:
+            NoNode: the pod lacks claims.
         """
         return await self._planner.trim_victims(pod, self._waiting.deadline, victims)

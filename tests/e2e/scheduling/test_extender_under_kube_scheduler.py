@@ -390,14 +390,11 @@ async def test_a_pod_with_admin_access_is_not_evicted_because_it_holds_no_device
 async def test_a_pod_that_lacks_cpu_and_a_device_evicts_pods_for_both(plane: Plane) -> None:
     await create_priority(plane, "high", 1000)
     await plane.slice_of("node-1", builders.device("device-0"))
-    # The extender binds `holder` only after it has received this older claim, too. A `preempt` that came before
-    # the claim would not be repeated.
-    await plane.client.create(CLAIMS, builders.claim(name="urgent"), "default", into=dict)
     await plane.pod_with_claim("holder")
     await plane.create_pod("busy-1", cpu="99")
     await plane.create_pod("busy-2", cpu="99")
     await plane.bound("holder", "busy-1", "busy-2")
-    await plane.create_pod("urgent", "urgent", priority_class="high", cpu="50")
+    await plane.pod_with_claim("urgent", priority_class="high", cpu="50")
     async with ending_pods(plane.client):
         (urgent,) = await plane.bound("urgent", seconds=60)
     assert urgent.spec.node_name == "node-1"

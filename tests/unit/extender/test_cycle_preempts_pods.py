@@ -11,6 +11,7 @@ from dradriver.kube import CLAIMS, PODS, PatchKind
 from dradriver.model.core.workload import Pod
 from dradriver.testing import builders
 from tests.unit.extender.conftest import PROFILE, Caller
+from tests.unit.extender.test_cycle_nudges_pods import until_processed
 
 
 async def add(caller: Caller, name: str, priority: int) -> Pod:
@@ -151,6 +152,24 @@ async def test_a_pod_that_evicts_on_one_node_gets_no_victims_on_another_node(cal
     await caller.lab.until(lambda pods, _: leaving(pods) == ["low"])
     victims = {"node-1": MetaVictims(pods=[MetaPod(uid=busy.metadata.uid)])}
     assert not await caller.verbs.preempt(high, victims)
+
+
+async def test_a_pod_that_preempts_before_its_claim_is_known_is_nudged_once_when_the_claim_is_there(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kube-scheduler has excluded all nodes by itself, so it does not try the pod again because of a claim."""
+    await caller.bind(await add(caller, "low", 0), "node-1")
+    low = caller.lab.seen.pods.items["default/low"]
+    high = await add_pod(caller, "high", 10)
+    victims = {"node-1": MetaVictims(pods=[MetaPod(uid=low.metadata.uid)])}
+    monkeypatch.setattr("dradriver.extender.cycle.NUDGE_SECONDS", 0.0)
+    assert not await caller.verbs.preempt(high, victims)
+    await add_claim(caller, "high")
+    await caller.until_nudged("high")
+    await until_processed(caller, high)
+    assert (await caller.cycle.decide(high.ref)).action is None
+    trimmed = await caller.verbs.preempt(caller.lab.seen.pods.items[high.ref], victims)
+    assert trimmed.keys() == {"node-1"}
 
 
 async def test_a_pod_that_is_only_nominated_is_no_victim(caller: Caller) -> None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+import pytest
 from msgspec.structs import replace
 
 from dradriver.control.preemption.trimming import trim_victims
+from dradriver.control.scheduler.snapshot import NoNode
 from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import DeviceResult
@@ -102,10 +104,11 @@ def test_amounts_of_a_device_plugin_that_victims_use_count_as_free() -> None:
     assert state.requested.on_node("node-1") == {extended_pods.GPU: 1}
 
 
-def test_a_pod_whose_claim_is_missing_keeps_no_node() -> None:
+def test_nobody_knows_whether_evictions_help_a_pod_whose_claim_is_missing() -> None:
     world = cluster(nodes=1)
     run(world, "plain")
-    assert trimmed(world, with_priority(builders.pod("missing"), 10), {"node-1": ("plain",)}) == {}
+    with pytest.raises(NoNode, match='resourceclaim "missing" not found'):
+        trimmed(world, with_priority(builders.pod("missing"), 10), {"node-1": ("plain",)})
 
 
 def test_a_pod_whose_claim_is_wrong_keeps_no_node() -> None:
