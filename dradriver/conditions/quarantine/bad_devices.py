@@ -5,7 +5,7 @@ at which they were added, and removes each taint when its time is over.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, get_args
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ __all__ = ["BadDevices", "FailureReason", "is_unavailable"]
 FailureReason = Literal["attach-failed", "detach-failed"]
 """The failed method, and the taint's key after the driver's name."""
 
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _REASONS: Final[tuple[FailureReason, ...]] = get_args(FailureReason)
 
 
@@ -37,9 +38,10 @@ class BadDevices:
         self._now = now
         self._until: dict[tuple[str, str], dict[FailureReason, datetime]] = {}
 
-    def add(self, pool: str, device: str, reason: FailureReason) -> None:
-        """Record a failure of the device now."""
-        self._until.setdefault((pool, device), {})[reason] = self._now() + self._duration
+    def add(self, pool: str, device: str, reason: FailureReason, *, expires: bool = True) -> None:
+        """Record a failure of the device now. Without `expires`, it has no time limit until the next record."""
+        end = self._now() + self._duration if expires else _NEVER
+        self._until.setdefault((pool, device), {})[reason] = end
 
     def discard(self, pool: str, device: str, reason: FailureReason) -> bool:
         """Remove one reason, because the device works; return whether the reason was recorded."""
@@ -65,7 +67,7 @@ class BadDevices:
         for (pool, device), reasons in list(self._until.items()):
             for reason in [reason for reason, end in reasons.items() if end <= now]:
                 self.discard(pool, device, reason)
-        ends = [end for reasons in self._until.values() for end in reasons.values()]
+        ends = [end for reasons in self._until.values() for end in reasons.values() if end != _NEVER]
         return min(ends) - now if ends else None
 
     def add_taints(self, pools: Sequence[Pool]) -> list[Pool]:

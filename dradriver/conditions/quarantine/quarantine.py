@@ -86,8 +86,19 @@ class Quarantine:
         self._publish_again()
 
     async def add(self, pool: str, device: str, reason: FailureReason) -> None:
-        """Taint the device; returns when only claims that tolerate the taint can get it."""
-        self.taint(pool, device, reason)
+        """Taint the device; returns when only claims that tolerate the taint can get it.
+
+        The time of the taint begins then. Otherwise it could be over before the API server has stored it.
+        """
+        self._bad.add(pool, device, reason, expires=False)
+        self._publish_again()
+        try:
+            await self._wait_published(pool, device)
+        finally:
+            if self._bad.discard(pool, device, reason):  # else the device works again
+                self.taint(pool, device, reason)
+
+    async def _wait_published(self, pool: str, device: str) -> None:
         backoff = Backoff(*_RETRY_SECONDS)
         while True:
             try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dradriver.allocator import Features
-from dradriver.cluster.apiserver import ApiServer
+from dradriver.cluster.apiserver import ApiServer, Faults
 from dradriver.control.controllers import Controllers
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.settings import SchedulerSettings
@@ -111,7 +111,7 @@ async def restarted(folder: Path, **gates: bool) -> AsyncIterator["Lab"]:
     await asyncio.to_thread(server.write_kubeconfig, kubeconfig)
     try:
         async with await Client.connect(str(kubeconfig)) as client, Caches(client) as seen:
-            yield Lab(str(kubeconfig), client, seen, Features.of_gates(gates))
+            yield Lab(str(kubeconfig), client, seen, Features.of_gates(gates), server.faults)
     finally:
         await server.stop()
 
@@ -123,9 +123,13 @@ class Lab:
         seen: caches of the API server's objects.
         kubeconfig: for processes of drivers.
         features: the features of the scheduler.
+        faults: makes requests to the API server fail or wait.
     """
 
-    def __init__(self, kubeconfig: str, client: Client, seen: Caches, features: Features) -> None:
+    def __init__(
+        self, kubeconfig: str, client: Client, seen: Caches, features: Features, faults: Faults
+    ) -> None:
+        self.faults = faults
         self.features = features
         self.kubeconfig = kubeconfig
         self.client = client

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from dradriver.cluster.apiserver import Fault
 from dradriver.driver import AllocatedDevice, Attachment, BindingClaim
 from dradriver.kube import CLAIMS, PODS, PatchKind, Unavailable
 from dradriver.model.core.workload import Pod
@@ -114,6 +115,30 @@ async def test_the_taint_ends_after_quarantine_seconds(lab: Lab, hardware: Hardw
         hardware.bad.clear()
         assert await lab.bound() == "gpu-0"
         await lab.until(lambda *_: not lab.tainted())
+
+
+async def test_the_time_of_the_taint_begins_when_it_is_published(lab: Lab, hardware: Hardware) -> None:
+    """Also if the API server stores it later than quarantine_seconds after the failure."""
+
+    class ShortQuarantine(FabricDriver):
+        quarantine_seconds = 0.05
+
+    stores, tainted = asyncio.Event(), set[str]()
+    lab.seen.slices.subscribe(lambda *_: tainted.update(lab.tainted()))
+    hardware.bad.add("gpu-0")
+    async with lab.scheduler(), lab.driver(ShortQuarantine(hardware, [gpu("gpu-0"), gpu("gpu-1")])):
+        await lab.until(lambda *_: len(lab.devices()) == 2)
+        lab.faults.add(Fault("update", "resourceslices", until=stores, count=-1))
+        await lab.pod()
+        while not any(call == ("attach", "gpu-0") for call in hardware.log):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        assert not tainted
+        hardware.bad.clear()
+        stores.set()
+        await lab.bound()
+        await lab.until(lambda *_: not lab.tainted())
+        assert tainted == {"gpu-0"}
 
 
 async def test_the_next_process_keeps_the_taint(lab: Lab, hardware: Hardware) -> None:
