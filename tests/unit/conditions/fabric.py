@@ -123,13 +123,18 @@ class Lab:
         seen: caches of the API server's objects.
         kubeconfig: for processes of drivers.
         features: the features of the scheduler.
-        faults: makes requests to the API server fail or wait.
+        faults: makes requests to an embedded API server fail or wait.
     """
 
     def __init__(
-        self, kubeconfig: str, client: Client, seen: Caches, features: Features, faults: Faults
+        self,
+        kubeconfig: str,
+        client: Client,
+        seen: Caches,
+        features: Features,
+        faults: Faults | None = None,
     ) -> None:
-        self.faults = faults
+        self.faults = faults or Faults()
         self.features = features
         self.kubeconfig = kubeconfig
         self.client = client
