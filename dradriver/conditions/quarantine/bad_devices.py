@@ -28,7 +28,7 @@ class BadDevices:
 
     Args:
         driver: the driver's name.
-        duration: how long a device is tainted after its last failure (`quarantine_seconds`).
+        duration: how long a device stays tainted (`quarantine_seconds`).
         now: returns the time.
     """
 

@@ -88,7 +88,8 @@ class Quarantine:
     async def add(self, pool: str, device: str, reason: FailureReason) -> None:
         """Taint the device; returns when only claims that tolerate the taint can get it.
 
-        The time of the taint begins then. Otherwise it could be over before the API server has stored it.
+        `quarantine_seconds` begin when the taint is published. Otherwise the taint could expire before the API
+        server has stored it, and this method would not return.
         """
         self._bad.add(pool, device, reason, expires=False)
         self._publish_again()
